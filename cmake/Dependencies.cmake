@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# One dep_* target a dependency. With CUBINARY_STATIC the archives are preferred, so that release
+# binaries run on machines that lack these packages.
+
+if(CUBINARY_STATIC)
+  set(OPENSSL_USE_STATIC_LIBS TRUE)
+  set(cubinary_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED)
+add_library(dep_crypto INTERFACE)
+target_link_libraries(dep_crypto INTERFACE OpenSSL::Crypto)
+add_library(dep_ssl INTERFACE)
+target_link_libraries(dep_ssl INTERFACE OpenSSL::SSL OpenSSL::Crypto)
+
+find_library(ZSTD_LIBRARY zstd REQUIRED)
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+add_library(dep_zstd INTERFACE)
+target_link_libraries(dep_zstd INTERFACE ${ZSTD_LIBRARY})
+target_include_directories(dep_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
+
+find_library(SQLITE3_LIBRARY sqlite3 REQUIRED)
+find_path(SQLITE3_INCLUDE_DIR sqlite3.h REQUIRED)
+add_library(dep_sqlite INTERFACE)
+target_link_libraries(dep_sqlite INTERFACE ${SQLITE3_LIBRARY} m Threads::Threads ${CMAKE_DL_LIBS})
+
+if(CUBINARY_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES ${cubinary_saved_suffixes})
+endif()
+
+find_package(tl-expected REQUIRED)
+add_library(dep_expected INTERFACE)
+target_link_libraries(dep_expected INTERFACE tl::expected)
+
+find_package(nlohmann_json 3.11 REQUIRED)
+add_library(dep_json INTERFACE)
+target_link_libraries(dep_json INTERFACE nlohmann_json::nlohmann_json)
+
+find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
+add_library(dep_toml INTERFACE)
+target_include_directories(dep_toml SYSTEM INTERFACE ${TOMLPLUSPLUS_INCLUDE_DIR})
+target_compile_definitions(dep_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
+
+find_package(CLI11 2.1 REQUIRED)
+add_library(dep_cli11 INTERFACE)
+target_link_libraries(dep_cli11 INTERFACE CLI11::CLI11)
+
+# cpp-httplib: distributions' packages are too old to face a port. scripts/setup puts the pinned,
+# hash-checked header here.
+find_path(HTTPLIB_INCLUDE_DIR httplib.h REQUIRED NO_DEFAULT_PATH
+          PATHS ${CMAKE_SOURCE_DIR}/build/deps/include $ENV{CUBINARY_DEPS}/include
+          DOC "folder of httplib.h >= 0.41 (scripts/setup fetches it)")
+file(STRINGS ${HTTPLIB_INCLUDE_DIR}/httplib.h httplib_version REGEX "define CPPHTTPLIB_VERSION \"")
+string(REGEX MATCH "[0-9.]+" httplib_version "${httplib_version}")
+if(httplib_version VERSION_LESS 0.41)
+  message(FATAL_ERROR "httplib.h is ${httplib_version}; 0.41 or later is needed: run scripts/setup")
+endif()
+add_library(dep_httplib INTERFACE)
+target_include_directories(dep_httplib SYSTEM INTERFACE ${HTTPLIB_INCLUDE_DIR})
+target_compile_definitions(dep_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT)
+target_link_libraries(dep_httplib INTERFACE dep_ssl Threads::Threads)

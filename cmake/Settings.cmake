@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Interface targets every target of ours links: language, warnings, sanitizers, include root.
+
+add_library(cubinary_settings INTERFACE)
+target_compile_features(cubinary_settings INTERFACE cxx_std_20 c_std_11)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+target_include_directories(cubinary_settings INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(cubinary_settings INTERFACE CUBINARY_VERSION="${PROJECT_VERSION}")
+
+if(CUBINARY_SANITIZE)
+  target_compile_options(cubinary_settings INTERFACE
+    -fsanitize=${CUBINARY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(cubinary_settings INTERFACE -fsanitize=${CUBINARY_SANITIZE})
+endif()
+if(CUBINARY_COVERAGE)
+  target_compile_options(cubinary_settings INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(cubinary_settings INTERFACE --coverage)
+endif()
+
+add_library(cubinary_warnings INTERFACE)
+target_compile_options(cubinary_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<BOOL:${CUBINARY_WERROR}>:-Werror>)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# Links the C++ runtime into a program or shared library, so that it needs libc only.
+function(cubinary_link_runtime_statically target)
+  if(CUBINARY_STATIC)
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/bytes.hpp"
+#include "core/digest.hpp"
+#include "core/result.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::store {
+
+using ArtifactId = std::int64_t;
+using DictionaryId = std::int64_t;
+
+/// A compression dictionary of one kernel and target: trained, or the first artifact as a prefix.
+struct Dictionary {
+  DictionaryId id = 0;  ///< 0: none yet
+  bool trained = false;
+  core::Bytes bytes;
+};
+
+/// An artifact compressed and named, ready to be put: the slow part, done without the store.
+struct PreparedArtifact {
+  core::Digest digest;      ///< of the raw bytes
+  std::uint64_t size = 0;   ///< raw
+  core::Bytes stored;       ///< one zstd frame
+  DictionaryId dictionary = 0;
+};
+
+/// Compresses `raw` with `dictionary` (may be null). Thread-safe; touches no store.
+[[nodiscard]] core::Result<PreparedArtifact> prepare_artifact(core::ByteView raw,
+                                                              const Dictionary* dictionary);
+
+/// Puts the artifact unless it is there already; gives its id either way.
+[[nodiscard]] core::Result<ArtifactId> put_artifact(Writer& writer,
+                                                    const PreparedArtifact& artifact);
+/// Reads, unpacks and checks the digest: `corrupt` names the artifact and `store fsck`.
+[[nodiscard]] core::Result<core::Bytes> read_artifact(const Reader& reader,
+                                                      const core::Digest& digest);
+[[nodiscard]] core::Result<bool> has_artifact(const Reader& reader, const core::Digest& digest);
+
+/// The dictionary in use for a kernel and target; `id` 0 when there is none.
+[[nodiscard]] core::Result<Dictionary> current_dictionary(const Reader& reader,
+                                                          std::string_view kernel,
+                                                          std::string_view target);
+/// Makes `bytes` the dictionary for artifacts put from now on; older ones keep theirs.
+[[nodiscard]] core::Result<DictionaryId> put_dictionary(Writer& writer, std::string_view kernel,
+                                                        std::string_view target, bool trained,
+                                                        core::ByteView bytes);
+/// Trains a dictionary from the artifacts stored for (kernel, target) and re-stores them with it when
+/// that is smaller in all; returns bytes saved (0 when it did not pay). Several transactions, each
+/// leaving the store good.
+[[nodiscard]] core::Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
+                                                           std::string_view target);
+
+}  // namespace cubinary::store

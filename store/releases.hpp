@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bytes.hpp"
+#include "core/digest.hpp"
+#include "core/kernel_table.hpp"
+#include "core/result.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::store {
+
+using ReleaseId = std::int64_t;
+
+/// A frozen OCI document or pack. Bytes are never changed or recompressed after.
+struct BlobInfo {
+  core::Digest digest;
+  std::uint64_t size = 0;
+  std::string media_type;
+};
+
+[[nodiscard]] core::Result<void> put_blob(Writer& writer, std::string_view media_type,
+                                          core::ByteView bytes);
+[[nodiscard]] core::Result<std::optional<BlobInfo>> find_blob(const Reader& reader,
+                                                              const core::Digest& digest);
+/// Whole blob, digest checked; more than `max_bytes` is `too_large`.
+[[nodiscard]] core::Result<core::Bytes> read_blob(const Reader& reader, const core::Digest& digest,
+                                                  std::uint64_t max_bytes);
+/// Streams [offset, offset + length) in pieces of at most 64 KiB without holding the blob; `sink`
+/// returning false stops early with `cancelled`. Checks no digest (the receiver does).
+[[nodiscard]] core::Result<void> stream_blob(const Reader& reader, const core::Digest& digest,
+                                             std::uint64_t offset, std::uint64_t length,
+                                             const std::function<bool(core::ByteView)>& sink);
+
+struct Release {
+  ReleaseId id = 0;
+  std::string name;
+  core::Digest index;
+  std::uint64_t serial = 0;
+  std::int64_t created = 0;   ///< Unix seconds
+  std::int64_t expires = 0;   ///< 0: never
+  std::optional<core::Digest> signature_manifest;  ///< set once signed
+  std::vector<std::string> targets;
+};
+
+/// What a release is made of, committed at once: its blobs are there already or in the same transaction.
+struct NewRelease {
+  Release release;                          ///< id, serial and signature ignored
+  std::vector<core::Digest> blobs;          ///< all it references, for gc and export
+  std::vector<core::Digest> artifacts;      ///< all it ships, pinned against gc
+  std::vector<core::Catalogue> catalogues;  ///< one a target, for resolve by SQL
+};
+/// Serial is one more than the largest so far, set here. A taken name is `exists`.
+[[nodiscard]] core::Result<Release> put_release(Writer& writer, const NewRelease& release);
+/// The next serial a release would get: it goes into the statement before the release is put.
+[[nodiscard]] core::Result<std::uint64_t> next_serial(const Reader& reader);
+/// Attaches a signature manifest and its blobs (already put); tags it `sha256-<hex>`. A newer one
+/// replaces an older one.
+[[nodiscard]] core::Result<void> put_signature(Writer& writer, ReleaseId release,
+                                               const core::Digest& manifest,
+                                               std::span<const core::Digest> blobs);
+[[nodiscard]] core::Result<std::optional<Release>> find_release(const Reader& reader,
+                                                                std::string_view name);
+[[nodiscard]] core::Result<std::vector<Release>> list_releases(const Reader& reader);
+/// Every blob of a release, signature's included.
+[[nodiscard]] core::Result<std::vector<BlobInfo>> release_blobs(const Reader& reader,
+                                                                ReleaseId release);
+
+/// Tags: release names, channels (`prod`) and signature tags. Moving one is `promote`.
+struct Tag {
+  std::string name;
+  core::Digest manifest;      ///< index or manifest digest
+  std::string media_type;
+};
+[[nodiscard]] core::Result<void> put_tag(Writer& writer, const Tag& tag);
+[[nodiscard]] core::Result<std::optional<Tag>> find_tag(const Reader& reader,
+                                                        std::string_view name);
+/// Names after `last` in byte order, at most `limit`.
+[[nodiscard]] core::Result<std::vector<std::string>> list_tags(const Reader& reader,
+                                                               std::string_view last,
+                                                               std::size_t limit);
+
+/// Manifests whose subject is `subject`, for the referrers API.
+struct Referrer {
+  BlobInfo manifest;
+  std::string artifact_type;
+};
+[[nodiscard]] core::Result<std::vector<Referrer>> list_referrers(const Reader& reader,
+                                                                 const core::Digest& subject);
+
+/// The kernel tables of a release for one kernel, one a target, holding only the entries for these
+/// types: read by index on (release, kernel, types), whatever else the store holds.
+struct ReleasedTable {
+  core::Target target;
+  core::KernelTable table;
+};
+[[nodiscard]] core::Result<std::vector<ReleasedTable>> find_released(const Reader& reader,
+                                                                     ReleaseId release,
+                                                                     std::string_view kernel,
+                                                                     const core::Types& types);
+
+}  // namespace cubinary::store
