@@ -2,6 +2,8 @@
 # One dep_* target a dependency. With CUBINARY_STATIC the archives are preferred, so that release
 # binaries run on machines that lack these packages.
 
+list(APPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/build/deps/catch2/usr)
+
 if(CUBINARY_STATIC)
   set(OPENSSL_USE_STATIC_LIBS TRUE)
   set(cubinary_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
