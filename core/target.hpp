@@ -28,16 +28,17 @@ enum class TargetSuffix : std::uint8_t {
 
 /// Limits of the silicon as expressions see them (`target.*`).
 struct TargetLimits {
-  std::int64_t smem_optin = 0;          ///< bytes of shared memory a block may opt in to
-  std::int64_t max_threads = 1024;      ///< a block
+  std::int64_t smem_optin = 0;      ///< bytes of shared memory a block may opt in to
+  std::int64_t max_threads = 1024;  ///< a block
   std::int64_t max_threads_per_sm = 0;
-  std::int64_t regs = 65536;            ///< 32-bit registers an SM
+  std::int64_t regs = 65536;  ///< 32-bit registers an SM
 };
 
 /// What code is compiled for. A value type; `parse` knows the table and nothing else is accepted.
 class Target {
  public:
-  /// Accepts `sm_90`, `sm_90a`, `sm_120f`, …; an unknown one is `target`, with the nearest known name.
+  /// Accepts `sm_90`, `sm_90a`, `sm_120f`, …; an unknown one is `target`, with the nearest known
+  /// name.
   [[nodiscard]] static Result<Target> parse(std::string_view text);
 
   [[nodiscard]] std::string text() const;
@@ -68,6 +69,10 @@ struct ToolkitVersion {
 
 /// The first toolkit that compiles for `target`.
 [[nodiscard]] ToolkitVersion first_toolkit(const Target& target);
+
+/// The last toolkit that compiles for `target`, where later ones dropped it: `sm_101` is called
+/// `sm_110` from 13.0 on.
+[[nodiscard]] std::optional<ToolkitVersion> last_toolkit(const Target& target);
 
 /// Lowest driver branch (525, 570, 580, …) that loads a cubin of this toolkit for this silicon: the
 /// larger of the toolkit's major-version floor and the silicon's floor.
