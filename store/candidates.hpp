@@ -29,6 +29,8 @@ struct Kernel {
   core::Digest manifest_digest;
   std::string manifest;       ///< the TOML text
   std::string manifest_path;  ///< where it was, for messages only
+  std::string inputs;         ///< what the last finished build hashed (builder's JSON), for
+                              ///< `build --explain`; empty before the first
 };
 
 /// Inserts or updates the kernel of this name.
