@@ -96,6 +96,12 @@ struct CandidateState {
 [[nodiscard]] core::Result<void> set_current(Writer& writer, std::string_view kernel,
                                              std::string_view target,
                                              std::span<const CandidateId> candidates);
+/// The manifest digest the kernel had when set_current was last called for this target; none before.
+/// Launch expressions come from the kernel's one manifest, so a release refuses a target whose cubins
+/// were built under another.
+[[nodiscard]] core::Result<std::optional<core::Digest>> current_manifest(const Reader& reader,
+                                                                         std::string_view kernel,
+                                                                         std::string_view target);
 
 struct CandidateFilter {
   std::string kernel;  ///< empty: all
