@@ -175,13 +175,10 @@ Result<std::vector<TargetSelection>> select_all(const store::Reader& reader,
     }
   }
   if (!problems.empty() && (!request.keep_going || selections.empty())) {
-    return fail(
-        ErrorCode::compile_failed,
-        "release " + request.name + " was not made: a kernel must run for every shape, and " +
-            (problems.size() == 1 ? "its default config cannot"
-                                  : std::to_string(problems.size()) + " default configs cannot") +
-            (request.keep_going ? "" : " (--keep-going leaves them out):") + "\n  " +
-            join(problems, "\n  "));
+    return fail(ErrorCode::compile_failed,
+                "release " + request.name + " was not made: what every shape needs is missing" +
+                    (request.keep_going ? "" : " (--keep-going leaves it out)") + "\n  " +
+                    join(problems, "\n  "));
   }
   notes.insert(notes.end(), problems.begin(), problems.end());
   return selections;

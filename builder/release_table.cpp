@@ -227,10 +227,18 @@ Result<SelectedTable> select_table(const store::Reader& reader, const store::Ker
   TRY_ASSIGN(const core::Target target, core::Target::parse(target_text));
   TRY_ASSIGN(const core::Manifest manifest,
              core::parse_manifest(kernel.manifest, kernel.manifest_path));
-  TRY_ASSIGN(const Candidates candidates, Candidates::load(reader, kernel.name, target_text));
-
   SelectedTable selected;
   selected.table = core::table_from_manifest(manifest);
+  TRY_ASSIGN(const auto built_under, store::current_manifest(reader, kernel.name, target_text));
+  if (built_under != kernel.manifest_digest) {
+    selected.problems.push_back("kernel " + kernel.name + ", " + target_text +
+                                ": its manifest has changed since it was built for this target: "
+                                "run `cubinary build --target " +
+                                target_text + "` again");
+    return selected;
+  }
+
+  TRY_ASSIGN(const Candidates candidates, Candidates::load(reader, kernel.name, target_text));
   Selection selection(selected, target);
   TRY(add_tuned(reader, manifest, target_text, candidates, selection));
   add_fallbacks(manifest, target_text, candidates, selected, selection);
