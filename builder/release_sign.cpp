@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "builder/release.hpp"
-#include "core/kernel_table.hpp"
+#include "builder/release_view.hpp"
 #include "core/nearest.hpp"
 #include "core/oci.hpp"
 
@@ -20,23 +20,17 @@ Result<std::map<std::string, std::string>> vouch_for(const store::Reader& reader
   std::map<std::string, std::string> provenance{{"cubinary", CUBINARY_VERSION}};
   core::ToolkitVersion toolkit;
   std::string targets;
-  TRY_ASSIGN(const core::Bytes index_json,
-             store::read_blob(reader, release.index, oci::k_max_document_bytes));
-  TRY_ASSIGN(const oci::Index index, oci::index_from_json(core::as_text(index_json)));
-  for (const oci::Descriptor& descriptor : index.manifests) {
-    TRY_ASSIGN(const core::Bytes manifest_json,
-               store::read_blob(reader, descriptor.digest, oci::k_max_document_bytes));
-    TRY_ASSIGN(const oci::Manifest manifest, oci::manifest_from_json(core::as_text(manifest_json)));
-    for (const oci::Descriptor& layer : manifest.layers) {
-      TRY(store::read_blob(reader, layer.digest, layer.size));
+  const auto visit = [&](const ReleasedTarget& target) -> Result<void> {
+    for (const oci::Descriptor& layer : target.manifest.layers) {
+      if (auto pack = store::read_blob(reader, layer.digest, layer.size); !pack) {
+        return fail(std::move(pack).error());
+      }
     }
-    TRY_ASSIGN(const core::Bytes catalogue_json,
-               store::read_blob(reader, manifest.config.digest, oci::k_max_catalogue_bytes));
-    TRY_ASSIGN(const core::Catalogue catalogue,
-               core::catalogue_from_json(core::as_text(catalogue_json)));
-    toolkit = std::max(toolkit, catalogue.toolkit);
-    targets += (targets.empty() ? "" : ",") + catalogue.target.text();
-  }
+    toolkit = std::max(toolkit, target.catalogue.toolkit);
+    targets += (targets.empty() ? "" : ",") + target.catalogue.target.text();
+    return {};
+  };
+  TRY(for_each_target(reader, release, visit));
   provenance.emplace("toolkit", toolkit.text());
   provenance.emplace("targets", targets);
   return provenance;
