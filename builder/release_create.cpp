@@ -255,9 +255,7 @@ class Assembly {
     m_new.release.expires = m_request.expires;
     m_new.blobs.assign(m_blobs.begin(), m_blobs.end());
     m_new.artifacts.assign(m_artifacts.begin(), m_artifacts.end());
-    TRY_ASSIGN(store::Release release, store::put_release(m_writer, m_new));
-    TRY(store::put_tag(m_writer, {release.name, index.digest, std::string(oci::k_index_type)}));
-    return release;
+    return store::put_release(m_writer, m_new);
   }
 
   [[nodiscard]] std::vector<ReleasedKernel> take_kernels() { return std::move(m_kernels); }

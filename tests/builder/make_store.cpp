@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// make_store FILE [--failed-default]: a store with the made-up kernels, for suites that need no
+// compiler.
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "tests/builder/synthetic_store.hpp"
+
+int main(int argc, char** argv) {
+  using namespace cubinary;
+  if (argc < 2) {
+    std::fputs("usage: make_store FILE [--failed-default]\n", stderr);
+    return 2;
+  }
+  const bool failed_default = argc > 2 && std::string_view(argv[2]) == "--failed-default";
+  try {
+    store::Store store = tests::create_store(argv[1]);
+    tests::FillOptions options;
+    options.adjust = [&](store::Candidate& candidate) {
+      const bool is_default = candidate.role == store::CandidateRole::kernel &&
+                              candidate.config.at("VEC") == core::TunableValue(std::int64_t{1});
+      if (failed_default && is_default && candidate.types.at("T") == "f16") {
+        candidate.status = store::CandidateStatus::failed;
+        candidate.message = "scale.cu(3): error: identifier \"y\" is undefined";
+      }
+      return true;
+    };
+    tests::fill(store, tests::scale_manifest(), {"sm_90", "sm_120"}, options);
+    tests::fill(store, tests::attend_manifest(), {"sm_90"});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "make_store: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
