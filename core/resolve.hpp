@@ -29,7 +29,7 @@ enum class Match : std::uint8_t {
 
 struct ResolveQuery {
   Types types;
-  Shape shape;            ///< every axis of the kernel, ≥ 0
+  Shape shape;  ///< every axis of the kernel, ≥ 0
   Alignments alignments;
   DeviceClass device;
   DeviceFacts facts;
@@ -47,10 +47,10 @@ struct ResolveTrace {
   const TableEntry* entry = nullptr;
   Target target;
   Match match = Match::fallback;
-  double shape_distance = 0;   ///< Σ|log2((a+1)/(b+1))|
+  double shape_distance = 0;  ///< Σ|log2((a+1)/(b+1))|
   double class_distance = 0;
   bool accepted = false;
-  std::string reason;          ///< why it was passed over, or why it won
+  std::string reason;  ///< why it was passed over, or why it won
 };
 
 struct Choice {
@@ -58,17 +58,24 @@ struct Choice {
   const KernelTable* table = nullptr;
   const TableEntry* entry = nullptr;
   Match match = Match::fallback;
-  std::string how;             ///< one sentence for people
+  std::string how;                  ///< one sentence for people
   std::vector<ResolveTrace> trace;  ///< only when asked for
 };
 
-/// The cascade: exact device class and shape; same class, nearest shape; same target, nearest class;
-/// default. `exact` axes must be equal; `log2` axes by Σ|log2((a+1)/(b+1))|, ties to the larger shape.
-/// Only entries whose rules hold for the query's own shape and alignments are answers. Among targets
-/// the better match wins, then the faster measured, then suffix a, f, none, then the higher target.
-/// Targets that cannot run on the device are skipped. Errors: `no_match` with the nearest miss and why;
-/// `usage` for an unknown or missing type, axis or argument name, with the nearest correct one.
-/// Deterministic; touches no state.
+/// The cascade: exact device class and shape; same class, nearest shape; nearest class, its nearest
+/// shape; default. Compile axes and `exact` axes must be equal; `log2` axes count
+/// Σ|log2((a+1)/(b+1))|, ties to the larger shape. An entry is an answer only when its rules hold
+/// and its launches fit the device for the query's own shape and alignments. Targets that cannot
+/// run on the device are skipped.
+///
+/// In full, the first answer in this order wins: the better match; the nearer class; the nearer
+/// shape; the larger shape (Σ log2(a+1)); the faster measured; target suffix a, f, none; the higher
+/// target; then shape (larger first), device class, rank, config and artifact, so that no two
+/// entries tie.
+///
+/// Errors: `no_match` with the nearest miss and why; `usage` for an unknown or missing type, axis
+/// or argument name, with the nearest correct one. Deterministic; touches no state. The tables must
+/// outlive the Choice.
 [[nodiscard]] Result<Choice> resolve(std::span<const ResolveTable> tables,
                                      const ResolveQuery& query, bool with_trace = false);
 
