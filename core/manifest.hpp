@@ -29,12 +29,13 @@ struct LocatedExpression {
   SourceLocation location;
 };
 
-/// A dtype parameter: `types.T = ["f32"]` or `types.T = { values = [...], macro = "M", spelling = {…} }`.
+/// A dtype parameter: `types.T = ["f32"]` or `types.T = { values = [...], macro = "M", spelling =
+/// {…} }`.
 struct TypeParameter {
   std::string name;
-  std::vector<std::string> values;               ///< canonical dtype names
-  std::optional<std::string> macro;              ///< also defined as this macro when compiling
-  std::map<std::string, std::string> spelling;   ///< dtype name → C++ spelling, overriding the table
+  std::vector<std::string> values;              ///< canonical dtype names
+  std::optional<std::string> macro;             ///< also defined as this macro when compiling
+  std::map<std::string, std::string> spelling;  ///< dtype name → C++ spelling, overriding the table
 };
 
 enum class Bucket : std::uint8_t {
@@ -47,7 +48,7 @@ struct Axis {
   std::string name;
   std::vector<std::int64_t> tune;  ///< shapes to tune at; for a compile axis, the values compiled
   Bucket bucket = Bucket::exact;
-  bool compile = false;            ///< part of the specialisation; `{name}` may stand in an entry
+  bool compile = false;  ///< part of the specialisation; `{name}` may stand in an entry
   std::optional<std::string> macro;
 };
 
@@ -81,8 +82,8 @@ struct Argument {
   ArgumentKind kind = ArgumentKind::in;
   /// Pointers and scalars: a type parameter's or dtype's name. Empty for bytes and handle.
   std::string type;
-  std::optional<LocatedExpression> vector;  ///< elements a pointer is read by at once (`float4`: 4);
-                                            ///< the pointer must be aligned to vector × size
+  std::optional<LocatedExpression> vector;  ///< elements a pointer is read by at once (`float4`:
+                                            ///< 4); the pointer must be aligned to vector × size
   std::optional<LocatedExpression> length;  ///< pointers: elements (of `type`)
   std::optional<LocatedExpression> is;      ///< scalars: computed, not passed by the caller
   std::optional<double> default_value;      ///< scalars: used when the caller passes none
@@ -106,7 +107,7 @@ struct LaunchSpec {
 /// One launch of the kernel. A manifest without `[[step]]` has one, named "main".
 struct Step {
   std::string name;
-  std::string entry;                   ///< with `{T}`, `{VEC}`, `{head_dim}` placeholders
+  std::string entry;  ///< with `{T}`, `{VEC}`, `{head_dim}` placeholders
   LaunchSpec launch;
   std::vector<std::size_t> arguments;  ///< indices into Manifest::arguments, in parameter order
   SourceLocation location;
@@ -129,8 +130,9 @@ struct Tolerance {
 enum class Backend : std::uint8_t { nvrtc, nvcc };
 
 /// One kernel family: what a build, a tuner, a client and an auditor need. A parsed manifest is
-/// internally consistent: names resolve, expressions use only what is in scope where they stand, lets
-/// have no cycle and are in dependency order. Immutable after parsing; safe to share between threads.
+/// internally consistent: names resolve, expressions use only what is in scope where they stand,
+/// lets have no cycle and are in dependency order. Immutable after parsing; safe to share between
+/// threads.
 struct Manifest {
   std::filesystem::path path;  ///< the file, for messages; never part of an identity
   std::string text;            ///< the file's bytes
@@ -168,15 +170,26 @@ struct Manifest {
   [[nodiscard]] Config default_config() const;
 };
 
-/// Parses and validates. Errors are `manifest` and begin "FILE:LINE:COLUMN: "; unknown names carry the
-/// nearest correct one. `path` is used for messages and for resolving relative paths, and need not exist.
+/// Parses and validates. Errors are `manifest` and begin "FILE:LINE:COLUMN: "; unknown names carry
+/// the nearest correct one. `path` is used for messages and for resolving relative paths, and need
+/// not exist.
 [[nodiscard]] Result<Manifest> parse_manifest(std::string_view text,
                                               const std::filesystem::path& path);
 /// Reads `path` (at most 1 MiB) and parses it.
 [[nodiscard]] Result<Manifest> load_manifest(const std::filesystem::path& path);
 
-/// The digest of the argument list callers see (names, kinds, types, order of arguments without `is`):
-/// an application compiled against another list must not launch. Spelled in schema/interface.md.
+/// Untuned coverage: `is`, lengths and launches permitting, some `prefer` or the default config
+/// must be valid for every shape and for pointers aligned to their element only. Samples shapes (0,
+/// 1, 2, 3, odd numbers, primes, powers of two, large ones, `tune`, `also`) × types × compile axes
+/// × alignment × targets; the first that nothing serves is a `manifest` error at the rule that
+/// refused the default. Deterministic; well under a second.
+[[nodiscard]] Result<void> check_default_covers(const Manifest& manifest);
+
+/// What `interface_digest` hashes, for messages that show two interfaces side by side.
+[[nodiscard]] std::string interface_text(const std::vector<Argument>& arguments);
+/// The digest of the argument list callers see (names, kinds, types, order of arguments without
+/// `is`): an application compiled against another list must not launch. Spelled in
+/// schema/interface.md.
 [[nodiscard]] Digest interface_digest(const Manifest& manifest);
 
 }  // namespace cubinary::core
