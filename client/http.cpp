@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only place that includes the HTTP library: it is heavy, and its exceptions end here.
+#include "client/http.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+
+#include <httplib.h>
+
+namespace cubinary::client {
+namespace {
+
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+constexpr std::chrono::milliseconds k_silence{15'000};
+constexpr std::chrono::milliseconds k_connect{10'000};
+
+std::chrono::milliseconds remaining(Deadline deadline) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(deadline -
+                                                               std::chrono::steady_clock::now());
+}
+
+/// A statically linked OpenSSL knows one distribution's folder only.
+std::string certificate_bundle() {
+  if (const char* named = std::getenv("SSL_CERT_FILE"); named != nullptr && *named != '\0') {
+    return named;
+  }
+  for (const char* path : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                           "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) {
+      return path;
+    }
+  }
+  return {};
+}
+
+HttpReply reply_from(const httplib::Response& response) {
+  HttpReply reply;
+  reply.status = response.status;
+  for (const auto& [name, value] : response.headers) {
+    std::string lower = name;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    reply.headers.emplace(std::move(lower), value);
+  }
+  return reply;
+}
+
+std::string describe(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection:
+      return "cannot connect";
+    case httplib::Error::Read:
+      return "the peer broke off, or sent nothing in time";
+    case httplib::Error::Write:
+      return "the request could not be sent";
+    case httplib::Error::SSLConnection:
+      return "TLS handshake failed";
+    case httplib::Error::SSLLoadingCerts:
+      return "no CA certificates could be loaded (set SSL_CERT_FILE)";
+    case httplib::Error::SSLServerVerification:
+      return "the server's certificate is not trusted (set SSL_CERT_FILE to its CA)";
+    case httplib::Error::SSLServerHostnameVerification:
+      return "the server's certificate is for another host";
+    default:
+      return httplib::to_string(error);
+  }
+}
+
+}  // namespace
+
+std::string_view HttpReply::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+struct HttpConnection::Impl {
+  explicit Impl(const std::string& where) : origin(where), client(where) {
+    client.set_keep_alive(true);
+    client.set_follow_location(false);
+    client.set_path_encode(false);
+    client.set_decompress(false);
+    client.set_tcp_nodelay(true);
+    if (origin.starts_with("https://")) {
+      if (const auto bundle = certificate_bundle(); !bundle.empty()) {
+        client.set_ca_cert_path(bundle);
+      }
+    }
+  }
+
+  std::mutex mutex;
+  std::string origin;
+  httplib::Client client;
+};
+
+HttpConnection::HttpConnection(const std::string& origin) : m_impl(std::make_unique<Impl>(origin)) {
+}
+HttpConnection::~HttpConnection() = default;
+
+Result<HttpReply> HttpConnection::get(const HttpRequest& request) try {
+  const std::lock_guard lock(m_impl->mutex);
+  httplib::Client& client = m_impl->client;
+  const auto left = remaining(request.deadline);
+  const auto late = [&] {
+    return fail(ErrorCode::timeout, m_impl->origin + ": the deadline passed");
+  };
+  if (left.count() <= 0) {
+    return late();
+  }
+  client.set_connection_timeout(std::min(left, k_connect));
+  client.set_read_timeout(std::min(left, k_silence));
+  client.set_write_timeout(std::min(left, k_silence));
+  client.set_max_timeout(left);
+
+  httplib::Headers headers;
+  for (const auto& [name, value] : request.headers) {
+    headers.emplace(name, value);
+  }
+  HttpReply reply;
+  bool stopped = false;
+  const auto result = client.Get(
+      request.target, headers,
+      [&](const httplib::Response& response) {
+        reply = reply_from(response);
+        stopped = request.head && !request.head(reply);
+        return !stopped;
+      },
+      [&](const char* data, std::size_t size) {
+        // The library's own clock covers waiting; a peer that drips always has something to give.
+        if (remaining(request.deadline).count() <= 0) {
+          return false;
+        }
+        stopped = request.body && !request.body(core::as_bytes({data, size}));
+        return !stopped;
+      });
+  if (stopped) {
+    return reply;
+  }
+  if (!result) {
+    if (remaining(request.deadline).count() <= 0) {
+      return late();
+    }
+    return fail(ErrorCode::network, m_impl->origin + ": " + describe(result.error()));
+  }
+  return reply_from(*result);
+} catch (const std::exception& error) {
+  return fail(ErrorCode::network, m_impl->origin + ": " + error.what());
+}
+
+}  // namespace cubinary::client

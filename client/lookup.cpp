@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lookup.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "client/driver_version.hpp"
+#include "core/nearest.hpp"
+
+namespace cubinary::client {
+
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Deadline deadline) {
+  KernelTables found;
+  std::set<std::string> known;
+  std::string targets;
+  std::optional<core::Error> too_old;
+  bool loadable = false;
+  for (const core::Target& target : release.targets()) {
+    targets += (targets.empty() ? "" : ", ") + target.text();
+    if (!target.runs_on(query.capability)) {
+      continue;
+    }
+    loadable = true;
+    TRY_ASSIGN(const auto catalogue, release.catalogue(target, deadline));
+    if (query.cuda_version) {
+      const auto fits =
+          check_driver(*query.cuda_version, catalogue->minimum_driver,
+                       "release " + release.name() + ", target " + target.text() + ",");
+      if (!fits) {
+        too_old = fits.error();
+        continue;
+      }
+    }
+    for (const core::KernelTable& table : catalogue->kernels) {
+      known.insert(table.name);
+      if (table.name != query.kernel) {
+        continue;
+      }
+      if (query.interface_digest && *query.interface_digest != table.interface) {
+        return fail(ErrorCode::interface_mismatch,
+                    "kernel " + table.name + " of release " + release.name() + " has interface " +
+                        table.interface.text() + ", but the caller was written for " +
+                        query.interface_digest->text() +
+                        ": its arguments differ; update the caller, or use the release it was "
+                        "written for");
+      }
+      found.catalogues.push_back(catalogue);
+      found.tables.push_back({target, &table});
+    }
+  }
+  if (!found.tables.empty()) {
+    return found;
+  }
+  if (!loadable) {
+    return fail(ErrorCode::no_match, "release " + release.name() +
+                                         " has no code for a device of capability " +
+                                         std::to_string(query.capability.major) + "." +
+                                         std::to_string(query.capability.minor) + "; it has " +
+                                         (targets.empty() ? "no target" : targets) +
+                                         ": build and release that target too");
+  }
+  if (too_old) {
+    return fail(*std::move(too_old));
+  }
+  const std::vector<std::string> names(known.begin(), known.end());
+  std::string list;
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 20); ++i) {
+    list += (i == 0 ? "" : ", ") + names[i];
+  }
+  return fail(ErrorCode::not_found,
+              "release " + release.name() + " has no kernel \"" + std::string(query.kernel) + "\"" +
+                  core::did_you_mean(query.kernel, names) + "; it has " +
+                  (list.empty() ? "none" : list) + (names.size() > 20 ? ", …" : ""));
+}
+
+}  // namespace cubinary::client

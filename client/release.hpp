@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/cache.hpp"
+#include "client/source.hpp"
+#include "core/kernel_table.hpp"
+#include "core/oci.hpp"
+#include "core/result.hpp"
+#include "core/signature.hpp"
+#include "core/target.hpp"
+
+namespace cubinary::client {
+
+struct TrustOptions {
+  std::vector<core::PublicKey> keys;  ///< pinned
+  bool allow_unsigned = false;        ///< ask for no signature at all
+  bool allow_expired = false;
+  /// Refuse a lower serial than one seen under the same key, repository and tag, and remember this
+  /// one.
+  bool remember_serial = true;
+};
+
+struct ReleaseOptions {
+  TrustOptions trust;
+  bool offline = false;  ///< only the cache; `Release` then has no source
+  std::string token;
+  Deadline deadline;
+  Log log;
+};
+
+/// An opened release: its index is verified, everything else is fetched when asked for and verified
+/// then, by digests that lead back to the index. Thread-safe.
+class Release {
+ public:
+  /// Finds, fetches and verifies the index and its signature. Errors: `not_found` (no such tag;
+  /// several releases and no tag: names them), `signature`, `expired`, `rollback`, `corrupt`, and
+  /// the source's.
+  [[nodiscard]] static core::Result<std::unique_ptr<Release>> open(const SourceName& name,
+                                                                   ReleaseOptions options,
+                                                                   std::shared_ptr<Cache> cache);
+
+  [[nodiscard]] const std::string& tag() const { return m_tag; }
+  [[nodiscard]] const core::Digest& index_digest() const { return m_index_digest; }
+  /// None when unsigned releases are allowed.
+  [[nodiscard]] const std::optional<core::ReleaseStatement>& statement() const {
+    return m_statement;
+  }
+  [[nodiscard]] const std::string& key_id() const { return m_key_id; }
+  /// What the release is called: by its signature, else by its tag.
+  [[nodiscard]] const std::string& name() const { return m_statement ? m_statement->name : m_tag; }
+  [[nodiscard]] const std::vector<core::Target>& targets() const { return m_targets; }
+
+  /// The catalogue of one of `targets()`; fetched and checked once, then shared.
+  [[nodiscard]] core::Result<std::shared_ptr<const core::Catalogue>> catalogue(
+      const core::Target& target, Deadline deadline);
+
+  /// An artifact's bytes, from the cache or out of its pack; the whole pack's artifacts are then
+  /// checked and cached. `table` belongs to `catalogue`, `digest` to one of its entries.
+  [[nodiscard]] core::Result<core::Bytes> artifact(const core::KernelTable& table,
+                                                   const core::Digest& digest, Deadline deadline);
+
+  struct PackStats {
+    bool fetched = false;          ///< false: all artifacts were in the cache
+    std::uint64_t pack_bytes = 0;  ///< received
+  };
+  /// Makes sure that the cache holds every artifact of `table`, each one checked now.
+  [[nodiscard]] core::Result<PackStats> fetch_all(const core::KernelTable& table,
+                                                  Deadline deadline);
+
+ private:
+  Release() = default;
+  core::Result<std::string> choose_tag(const SourceName& name);
+  core::Result<void> open_online(const SourceName& name);
+  core::Result<void> open_offline(const SourceName& name);
+  core::Result<void> read_index(core::ByteView bytes);
+  core::Result<core::Digest> find_signature();
+  core::Result<void> check_signature(const core::Digest& manifest_digest, core::ByteView manifest);
+  core::Result<void> check_serial(const SourceName& name);
+  core::Result<core::Bytes> document(const core::Digest& digest, std::uint64_t max_bytes,
+                                     std::optional<std::uint64_t> size, Deadline deadline);
+  core::Result<std::map<core::Digest, core::Bytes>> unpack(const core::KernelTable& table,
+                                                           Deadline deadline);
+
+  std::unique_ptr<Source> m_source;  ///< none when offline
+  std::string m_place;
+  std::shared_ptr<Cache> m_cache;
+  ReleaseOptions m_options;
+  std::string m_tag;
+  core::Digest m_index_digest;
+  core::oci::Index m_index;
+  std::vector<core::Target> m_targets;
+  std::vector<std::size_t> m_target_manifests;  ///< index into m_index.manifests, a target each
+  std::optional<core::ReleaseStatement> m_statement;
+  std::string m_key_id;
+  core::Digest m_signature_digest;  ///< the signature's manifest; zero when unsigned
+
+  std::mutex m_mutex;
+  std::map<core::Target, std::shared_ptr<const core::Catalogue>> m_catalogues;
+};
+
+}  // namespace cubinary::client
