@@ -15,6 +15,12 @@ int main(int argc, char** argv) {
   for (const auto add : {
            // one line a subcommand, in the order of the help text
            cli::add_build,
+           cli::add_release,
+           cli::add_keygen,
+           cli::add_export,
+           cli::add_verify,
+           cli::add_fetch,
+           cli::add_explain,
        }) {
     add(command);
   }
