@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
            cli::add_keygen,
            cli::add_export,
            cli::add_verify,
+           cli::add_serve,
            cli::add_fetch,
            cli::add_explain,
        }) {

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/connection.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace cubinary::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t k_read_bytes = 16U << 10U;
+constexpr std::uint64_t k_discard_bytes = 256U << 20U;
+
+/// What a client must manage: without pressure any that makes progress at all at modem speed.
+constexpr auto k_stall = 10s;
+constexpr auto k_stall_pressed = 1s;
+constexpr auto k_grace = 30s;
+constexpr auto k_grace_pressed = 2s;
+constexpr double k_floor = 16.0 * 1024;
+constexpr double k_floor_pressed = 1024.0 * 1024;
+
+}  // namespace
+
+Connection::Connection(core::UniqueFd fd, PeerAddress peer, TlsContext::Session session,
+                       SendPatience& patience)
+    : m_fd(std::move(fd)),
+      m_peer(std::move(peer)),
+      m_session(std::move(session)),
+      m_patience(&patience) {
+}
+
+Connection::Io Connection::after_tls(int result) {
+  const int code = SSL_get_error(m_session.get(), result);
+  ERR_clear_error();
+  if (code == SSL_ERROR_WANT_READ) {
+    return Io::wait_read;
+  }
+  return code == SSL_ERROR_WANT_WRITE ? Io::wait_write : Io::closed;
+}
+
+Connection::Io Connection::fill() {
+  const std::size_t old = input.size();
+  input.resize(old + k_read_bytes);
+  char* const into = input.data() + old;
+  Io outcome = Io::ok;
+  std::size_t got = 0;
+  if (m_session) {
+    const int count = SSL_read(m_session.get(), into, static_cast<int>(k_read_bytes));
+    if (count > 0) {
+      got = static_cast<std::size_t>(count);
+    } else {
+      outcome = after_tls(count);
+    }
+  } else {
+    const ssize_t count = ::recv(m_fd.get(), into, k_read_bytes, 0);
+    if (count > 0) {
+      got = static_cast<std::size_t>(count);
+    } else if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+      outcome = Io::wait_read;
+    } else {
+      outcome = Io::closed;
+    }
+  }
+  input.resize(old + got);
+  return outcome;
+}
+
+bool Connection::has_hidden_input() const {
+  return m_session && SSL_pending(m_session.get()) > 0;
+}
+
+void Connection::begin_answer() {
+  m_answer_begin = Clock::now();
+  m_sent = 0;
+}
+
+Connection::Io Connection::send_some(std::string_view first, std::string_view second,
+                                     std::size_t& sent) {
+  if (m_session) {
+    const std::string_view part = first.empty() ? second : first;
+    const int count = SSL_write(m_session.get(), part.data(),
+                                static_cast<int>(std::min<std::size_t>(part.size(), 1U << 30U)));
+    if (count <= 0) {
+      return after_tls(count);
+    }
+    sent = static_cast<std::size_t>(count);
+    return Io::ok;
+  }
+  std::array<iovec, 2> parts = {
+      iovec{const_cast<char*>(first.data()), first.size()},
+      iovec{const_cast<char*>(second.data()), second.size()},
+  };
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  const ssize_t count = ::sendmsg(m_fd.get(), &message, MSG_NOSIGNAL);
+  if (count >= 0) {
+    sent = static_cast<std::size_t>(count);
+    return Io::ok;
+  }
+  return errno == EAGAIN || errno == EINTR ? Io::wait_write : Io::closed;
+}
+
+bool Connection::send(std::string_view first, std::string_view second) {
+  while (!first.empty() || !second.empty()) {
+    std::size_t sent = 0;
+    const Io outcome = send_some(first, second, sent);
+    if (outcome == Io::closed) {
+      return false;
+    }
+    if (outcome != Io::ok) {
+      if (!wait_for_client(outcome == Io::wait_read ? POLLIN : POLLOUT)) {
+        return false;
+      }
+      continue;
+    }
+    m_sent += sent;
+    const std::size_t of_first = std::min(sent, first.size());
+    first.remove_prefix(of_first);
+    second.remove_prefix(sent - of_first);
+  }
+  return true;
+}
+
+bool Connection::too_slow(Clock::time_point now) const {
+  const bool pressed = m_patience->pressed();
+  const auto age = now - m_answer_begin;
+  return age > (pressed ? Clock::duration(k_grace_pressed) : Clock::duration(k_grace)) &&
+         static_cast<double>(m_sent) <
+             std::chrono::duration<double>(age).count() * (pressed ? k_floor_pressed : k_floor);
+}
+
+bool Connection::wait_for_client(short events) {
+  m_patience->waiting.fetch_add(1);
+  const Clock::time_point begin = Clock::now();
+  bool ready = false;
+  while (!m_patience->abort) {
+    pollfd one{m_fd.get(), events, 0};
+    const int count = ::poll(&one, 1, 100);
+    const Clock::time_point now = Clock::now();
+    if (too_slow(now)) {
+      break;
+    }
+    if (count > 0) {
+      ready = (one.revents & (POLLERR | POLLNVAL)) == 0;
+      break;
+    }
+    if (now - begin > (m_patience->pressed() ? k_stall_pressed : k_stall)) {
+      break;
+    }
+  }
+  m_patience->waiting.fetch_sub(1);
+  return ready;
+}
+
+void Connection::begin_linger() {
+  phase = Phase::linger;
+  input.clear();
+  if (m_session) {
+    SSL_shutdown(m_session.get());
+    ERR_clear_error();
+  }
+  ::shutdown(m_fd.get(), SHUT_WR);
+}
+
+bool Connection::discard() {
+  std::array<char, k_read_bytes> scratch;
+  for (int round = 0; round < 16; ++round) {
+    const ssize_t count = ::recv(m_fd.get(), scratch.data(), scratch.size(), 0);
+    if (count < 0) {
+      return errno == EAGAIN || errno == EINTR;
+    }
+    m_discarded += static_cast<std::uint64_t>(count);
+    if (count == 0 || m_discarded > k_discard_bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace cubinary::server

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/file.hpp"
+#include "server/listener.hpp"
+#include "server/tls.hpp"
+
+namespace cubinary::server {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a client that does not read may keep an answering thread, and when the server is too
+/// busy waiting for such clients to be patient. Shared by all connections; thread-safe.
+struct SendPatience {
+  explicit SendPatience(std::int64_t threads) : workers(threads) {}
+
+  const std::int64_t workers;            ///< answering threads in all
+  std::atomic<std::int64_t> waiting{0};  ///< those waiting for a client to read
+  std::atomic<bool> abort{false};        ///< give up at once: the server is going away
+
+  /// Three quarters of the threads wait: slow readers are cut, so that others are answered.
+  [[nodiscard]] bool pressed() const { return waiting.load() * 4 >= workers * 3; }
+};
+
+/// One accepted socket, plain or TLS: reads never block, sends wait within bounds. Used by one
+/// thread at a time.
+class Connection {
+ public:
+  enum class Io : std::uint8_t { ok, wait_read, wait_write, closed };
+  /// What the connection is waiting for while no thread works on it; decides its deadline.
+  enum class Phase : std::uint8_t { head, idle, linger };
+
+  Connection(core::UniqueFd fd, PeerAddress peer, TlsContext::Session session,
+             SendPatience& patience);
+
+  /// Reads what is there into `input` (completing the TLS handshake first), one call of the socket.
+  [[nodiscard]] Io fill();
+  /// Bytes received and not yet taken as part of a request.
+  std::string input;
+  std::size_t scanned = 0;  ///< of input, already searched for the head's end
+  /// Whether decrypted bytes wait inside the TLS session, which no event will announce.
+  [[nodiscard]] bool has_hidden_input() const;
+
+  /// Marks the start of an answer, from which its speed is judged.
+  void begin_answer();
+  /// Sends both parts in order; waits while the client reads, gives up on one that stalls or
+  /// crawls.
+  [[nodiscard]] bool send(std::string_view first, std::string_view second = {});
+  [[nodiscard]] std::uint64_t sent() const { return m_sent; }
+
+  /// Tells the client that nothing more comes, and reads on only to throw away: a client still
+  /// sending could otherwise lose the answer to a connection reset.
+  void begin_linger();
+  /// Throws away what arrived; false once it is time to close.
+  [[nodiscard]] bool discard();
+
+  [[nodiscard]] int fd() const { return m_fd.get(); }
+  [[nodiscard]] const PeerAddress& peer() const { return m_peer; }
+
+  Phase phase = Phase::head;
+  Clock::time_point deadline{};
+  Clock::time_point parked{};  ///< since when nobody works on it
+  bool busy = true;            ///< a thread works on it; guarded by the front's lock
+  std::uint64_t id = 0;
+  std::uint64_t requests = 0;
+
+ private:
+  [[nodiscard]] Io after_tls(int result);
+  [[nodiscard]] Io send_some(std::string_view first, std::string_view second, std::size_t& sent);
+  [[nodiscard]] bool wait_for_client(short events);
+  [[nodiscard]] bool too_slow(Clock::time_point now) const;
+
+  core::UniqueFd m_fd;
+  PeerAddress m_peer;
+  TlsContext::Session m_session;
+  SendPatience* m_patience;
+  Clock::time_point m_answer_begin{};
+  std::uint64_t m_sent = 0;
+  std::uint64_t m_discarded = 0;
+};
+
+}  // namespace cubinary::server

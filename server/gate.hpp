@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http.hpp"
+#include "server/router.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::server {
+
+/// The one place that decides who may ask: every request passes it before any handler.
+///
+/// Health probes are open. All else needs a token of scope `read`, but for a caller on this very
+/// machine when no proxy stands before the server (a proxy makes the whole internet look like
+/// loopback). A token that is sent is always checked. Thread-safe.
+class Gate {
+ public:
+  struct Options {
+    bool behind_proxy = false;
+    std::vector<std::string> hosts;  ///< names allowed in Host besides localhost and IP addresses
+  };
+  Gate(const store::Store& store, Options options);
+
+  struct Pass {
+    std::string token;                ///< id of the token; empty for a local caller
+    std::optional<Response> refusal;  ///< set: send this instead
+  };
+  [[nodiscard]] Pass check(const Request& request, Route route) const;
+
+ private:
+  [[nodiscard]] bool host_allowed(std::string_view host) const;
+
+  const store::Store* m_store;
+  Options m_options;
+};
+
+/// The secret in an Authorization header: `Bearer SECRET`, or `Basic` with the secret as password
+/// (any user name). None for anything else.
+[[nodiscard]] std::optional<std::string> secret_of(std::string_view authorization);
+
+}  // namespace cubinary::server

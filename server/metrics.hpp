@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "server/router.hpp"
+
+namespace cubinary::server {
+
+/// Counts what the server does. All members may be touched by any thread.
+class Metrics {
+ public:
+  /// One finished request. `bytes` is what was sent, headers included.
+  void count_request(Route route, int status, std::uint64_t bytes,
+                     std::chrono::nanoseconds duration);
+
+  /// What only a scrape needs to know, measured by the caller.
+  struct Scrape {
+    std::uint64_t store_bytes = 0;  ///< database and write-ahead log
+    std::uint64_t cache_bytes = 0;
+    std::uint64_t cache_hits = 0;
+    std::uint64_t cache_misses = 0;
+  };
+  /// The Prometheus text format, version 0.0.4.
+  [[nodiscard]] std::string text(const Scrape& scrape) const;
+
+  std::atomic<std::int64_t> in_flight{0};
+  std::atomic<std::int64_t> connections{0};
+  std::atomic<std::uint64_t> accepted{0};
+  std::atomic<std::uint64_t> refused{0};  ///< connections closed at once: over a limit
+  std::atomic<std::uint64_t> evicted{0};  ///< idle connections closed to make room
+  std::atomic<std::uint64_t> timed_out{0};
+  std::atomic<std::uint64_t> bad_heads{0};      ///< requests refused before routing
+  std::atomic<std::uint64_t> broken_bodies{0};  ///< answers that did not reach the client whole
+
+ private:
+  static constexpr std::array<int, 18> k_statuses = {200, 206, 304, 400, 401, 403, 404, 405, 413,
+                                                     414, 416, 421, 431, 500, 503, 504, 505, 0};
+  /// Upper bounds in seconds.
+  static constexpr std::array<double, 12> k_bounds = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005,
+                                                      0.01,   0.05,    0.25,   1,     5,     30};
+  struct PerRoute {
+    std::array<std::atomic<std::uint64_t>, k_statuses.size()> status{};
+    std::array<std::atomic<std::uint64_t>, k_bounds.size() + 1> bucket{};
+    std::atomic<std::uint64_t> nanoseconds{0};
+    std::atomic<std::uint64_t> bytes{0};
+  };
+  std::array<PerRoute, k_route_count> m_routes;
+};
+
+}  // namespace cubinary::server
