@@ -218,7 +218,7 @@ class Coverage {
     return fail(ErrorCode::manifest,
                 m_manifest.path.string() + ":" + std::to_string(refusal.at.line) + ":" +
                     std::to_string(refusal.at.column) + ": " +
-                    (m_configs.size() == 1 ? "the default config is"
+                    (m_configs.size() == 1 ? "the default config is not"
                                            : "neither a preferred nor the default config is") +
                     " valid for " + to_display(shape) + " with " + to_display(types) + " on " +
                     target.text() + ", pointers aligned to " +
