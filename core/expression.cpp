@@ -58,131 +58,133 @@ constexpr std::string_view symbol(Op op) {
 }
 
 Result<std::int64_t> run(std::span<const Instruction> code, const std::int64_t* values) {
-  std::array<std::int64_t, k_max_stack>
-      stack;  // NOLINT: left raw, the program writes before it reads
-  std::int64_t* top = stack.data() - 1;
-  for (std::size_t pc = 0; pc < code.size(); ++pc) {
-    const Instruction& at = code[pc];
-    switch (at.op) {
+  // Left raw but for two places below the bottom, so that both operands can be read before the
+  // switch.
+  std::array<std::int64_t, k_max_stack + 2>
+      stack;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  stack[0] = stack[1] = 0;
+  std::int64_t* top = stack.data() + 1;
+  const Instruction* const begin = code.data();
+  const Instruction* const end = begin + code.size();
+  for (const Instruction* at = begin; at != end; ++at) {
+    const std::int64_t a = top[-1];
+    const std::int64_t b = top[0];
+    // Binary operators leave their result in the lower place and drop the upper.
+    std::int64_t* const out = top - 1;
+    switch (at->op) {
       case Op::constant:
-        *++top = at.argument;
+        *++top = at->argument;
         continue;
       case Op::variable:
-        *++top = values[at.argument];
+        *++top = values[at->argument];
         continue;
       case Op::negate:
-        if (*top == k_min) {
-          return failure(at, *top, 0);
+        if (b == k_min) {
+          return failure(*at, b, 0);
         }
-        *top = -*top;
+        *top = -b;
         continue;
       case Op::logical_not:
-        *top = *top == 0 ? 1 : 0;
+        *top = b == 0 ? 1 : 0;
         continue;
       case Op::to_bool:
-        *top = *top != 0 ? 1 : 0;
+        *top = b != 0 ? 1 : 0;
         continue;
       case Op::log2:
-        if (*top < 1) {
-          return failure(at, *top, 0);
+        if (b < 1) {
+          return failure(*at, b, 0);
         }
-        *top = std::bit_width(static_cast<std::uint64_t>(*top)) - 1;
+        *top = std::bit_width(static_cast<std::uint64_t>(b)) - 1;
         continue;
       case Op::pow2_ceil:
-        if (*top < 1 || *top > (std::int64_t{1} << 62)) {
-          return failure(at, *top, 0);
+        if (b < 1 || b > (std::int64_t{1} << 62)) {
+          return failure(*at, b, 0);
         }
-        *top = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*top)));
+        *top = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(b)));
         continue;
       case Op::jump:
-        pc = static_cast<std::size_t>(at.argument) - 1;
+        at = begin + at->argument - 1;
         continue;
       case Op::jump_if_zero:
-        if (*top-- == 0) {
-          pc = static_cast<std::size_t>(at.argument) - 1;
+        --top;
+        if (b == 0) {
+          at = begin + at->argument - 1;
         }
         continue;
       case Op::and_then:
-        if (*top == 0) {
-          pc = static_cast<std::size_t>(at.argument) - 1;
+        if (b == 0) {
+          at = begin + at->argument - 1;
         } else {
           --top;
         }
         continue;
       case Op::or_else:
-        if (*top != 0) {
+        if (b != 0) {
           *top = 1;
-          pc = static_cast<std::size_t>(at.argument) - 1;
+          at = begin + at->argument - 1;
         } else {
           --top;
         }
         continue;
-      default:
-        break;
-    }
-    const std::int64_t b = *top--;
-    const std::int64_t a = *top;
-    switch (at.op) {
       case Op::add:
-        if (__builtin_add_overflow(a, b, top)) {
-          return failure(at, a, b);
+        if (__builtin_add_overflow(a, b, out)) {
+          return failure(*at, a, b);
         }
         break;
       case Op::subtract:
-        if (__builtin_sub_overflow(a, b, top)) {
-          return failure(at, a, b);
+        if (__builtin_sub_overflow(a, b, out)) {
+          return failure(*at, a, b);
         }
         break;
       case Op::multiply:
-        if (__builtin_mul_overflow(a, b, top)) {
-          return failure(at, a, b);
+        if (__builtin_mul_overflow(a, b, out)) {
+          return failure(*at, a, b);
         }
         break;
       case Op::divide:
         if (b == 0 || (a == k_min && b == -1)) {
-          return failure(at, a, b);
+          return failure(*at, a, b);
         }
-        *top = a / b;
+        *out = a / b;
         break;
       case Op::remainder:
         if (b == 0) {
-          return failure(at, a, b);
+          return failure(*at, a, b);
         }
-        *top = b == -1 ? 0 : a % b;
+        *out = b == -1 ? 0 : a % b;
         break;
       case Op::ceil_div:
         if (b == 0 || (a == k_min && b == -1)) {
-          return failure(at, a, b);
+          return failure(*at, a, b);
         }
-        *top = a / b + (a % b != 0 && (a < 0) == (b < 0) ? 1 : 0);
+        *out = a / b + (a % b != 0 && (a < 0) == (b < 0) ? 1 : 0);
         break;
       case Op::minimum:
-        *top = std::min(a, b);
+        *out = std::min(a, b);
         break;
       case Op::maximum:
-        *top = std::max(a, b);
+        *out = std::max(a, b);
         break;
       case Op::equal:
-        *top = a == b ? 1 : 0;
+        *out = a == b ? 1 : 0;
         break;
       case Op::not_equal:
-        *top = a != b ? 1 : 0;
+        *out = a != b ? 1 : 0;
         break;
       case Op::less:
-        *top = a < b ? 1 : 0;
+        *out = a < b ? 1 : 0;
         break;
       case Op::less_equal:
-        *top = a <= b ? 1 : 0;
+        *out = a <= b ? 1 : 0;
         break;
       case Op::greater:
-        *top = a > b ? 1 : 0;
+        *out = a > b ? 1 : 0;
         break;
       case Op::greater_equal:
-        *top = a >= b ? 1 : 0;
+        *out = a >= b ? 1 : 0;
         break;
-      default:
-        return fail(ErrorCode::internal, "expression program is damaged");
     }
+    --top;
   }
   return *top;
 }
