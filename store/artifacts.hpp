@@ -16,18 +16,19 @@ namespace cubinary::store {
 using ArtifactId = std::int64_t;
 using DictionaryId = std::int64_t;
 
-/// A compression dictionary of one kernel and target: trained, or the first artifact as a prefix.
+/// A compression dictionary of one kernel and target: representative artifacts as a prefix (what
+/// `repack_artifacts` makes), or trained.
 struct Dictionary {
-  DictionaryId id = 0;  ///< 0: none yet
-  bool trained = false;
+  DictionaryId id = 0;   ///< 0: none yet
+  bool trained = false;  ///< false: raw bytes, used as a prefix
   core::Bytes bytes;
 };
 
 /// An artifact compressed and named, ready to be put: the slow part, done without the store.
 struct PreparedArtifact {
-  core::Digest digest;      ///< of the raw bytes
-  std::uint64_t size = 0;   ///< raw
-  core::Bytes stored;       ///< one zstd frame
+  core::Digest digest;     ///< of the raw bytes
+  std::uint64_t size = 0;  ///< raw
+  core::Bytes stored;      ///< one zstd frame
   DictionaryId dictionary = 0;
 };
 
@@ -35,7 +36,8 @@ struct PreparedArtifact {
 [[nodiscard]] core::Result<PreparedArtifact> prepare_artifact(core::ByteView raw,
                                                               const Dictionary* dictionary);
 
-/// Puts the artifact unless it is there already; gives its id either way.
+/// Puts the artifact unless it is there already; gives its id either way. `not_found` when a repack
+/// or gc dropped its dictionary meanwhile: prepare it again with the current one.
 [[nodiscard]] core::Result<ArtifactId> put_artifact(Writer& writer,
                                                     const PreparedArtifact& artifact);
 /// Reads, unpacks and checks the digest: `corrupt` names the artifact and `store fsck`.
@@ -51,9 +53,12 @@ struct PreparedArtifact {
 [[nodiscard]] core::Result<DictionaryId> put_dictionary(Writer& writer, std::string_view kernel,
                                                         std::string_view target, bool trained,
                                                         core::ByteView bytes);
-/// Trains a dictionary from the artifacts stored for (kernel, target) and re-stores them with it when
-/// that is smaller in all; returns bytes saved (0 when it did not pay). Several transactions, each
-/// leaving the store good.
+/// Makes representative artifacts of (kernel, target) their common dictionary and stores them all
+/// again with it when that is smaller in all, the dictionary counted; returns bytes saved (0 when
+/// it did not pay). Call it when a build has put new artifacts: it does nothing, cheaply, until
+/// there are half as many again as the last time. Several transactions, each leaving the store
+/// good; every artifact is read back before it is replaced. Holds the artifacts' compressed bytes
+/// in memory.
 [[nodiscard]] core::Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
                                                            std::string_view target);
 

@@ -50,9 +50,9 @@ enum class CandidateStatus : std::uint8_t { ok, failed, timeout, crashed };
 
 /// The compiler that made a candidate.
 struct Toolchain {
-  std::string backend;                ///< "nvrtc" or "nvcc"
+  std::string backend;  ///< "nvrtc" or "nvcc"
   core::ToolkitVersion version;
-  std::string identity;               ///< the compiler's own build string
+  std::string identity;  ///< the compiler's own build string
 };
 
 /// Kernel × types × compile axes × code-changing tunables × target × toolchain = one cubin.
@@ -63,24 +63,24 @@ struct Candidate {
   core::Digest build_key;
   core::Types types;
   core::Shape compile_axes;
-  core::Config config;                ///< code-changing tunables only
+  core::Config config;  ///< code-changing tunables only
   std::string target;
   Toolchain toolchain;
   CandidateStatus status = CandidateStatus::ok;
-  std::string message;                ///< why it failed, one sentence; empty when ok
-  std::string log;                    ///< the compiler's log; may be empty
-  double compile_ms = 0;              ///< wall
+  std::string message;    ///< why it failed, one sentence; empty when ok
+  std::string log;        ///< the compiler's log; may be empty
+  double compile_ms = 0;  ///< wall
   double cpu_ms = 0;
   std::optional<core::Digest> artifact;
-  std::uint64_t raw_size = 0;         ///< read only: of the artifact
-  std::uint64_t stored_size = 0;      ///< read only: as stored
-  std::vector<core::EntrySymbol> symbols;   ///< one a step
-  std::vector<std::string> extra_entries;   ///< entries in the cubin nobody asked for
-  std::int64_t created = 0;           ///< Unix seconds; set by the store
+  std::uint64_t raw_size = 0;              ///< read only: of the artifact
+  std::uint64_t stored_size = 0;           ///< read only: as stored
+  std::vector<core::EntrySymbol> symbols;  ///< one a step
+  std::vector<std::string> extra_entries;  ///< entries in the cubin nobody asked for
+  std::int64_t created = 0;                ///< Unix seconds; set by the store
 };
 
-/// Inserts the candidate, or replaces the one with the same build key (a retried failure). The artifact
-/// must have been put before.
+/// Inserts the candidate, or replaces the one with the same build key (a retried failure). The
+/// artifact must have been put before.
 [[nodiscard]] core::Result<CandidateId> put_candidate(Writer& writer, const Candidate& candidate);
 
 struct CandidateState {
@@ -96,9 +96,9 @@ struct CandidateState {
 [[nodiscard]] core::Result<void> set_current(Writer& writer, std::string_view kernel,
                                              std::string_view target,
                                              std::span<const CandidateId> candidates);
-/// The manifest digest the kernel had when set_current was last called for this target; none before.
-/// Launch expressions come from the kernel's one manifest, so a release refuses a target whose cubins
-/// were built under another.
+/// The manifest digest the kernel had when set_current was last called for this target; none
+/// before. Launch expressions come from the kernel's one manifest, so a release refuses a target
+/// whose cubins were built under another.
 [[nodiscard]] core::Result<std::optional<core::Digest>> current_manifest(const Reader& reader,
                                                                          std::string_view kernel,
                                                                          std::string_view target);
@@ -109,16 +109,16 @@ struct CandidateFilter {
   std::optional<CandidateRole> role;
   bool current_only = true;
 };
-/// Calls `visit` a candidate at a time, sorted by kernel, target, role, types, axes, config; stops at its
-/// first error. `log` is loaded only when `with_log`.
+/// Calls `visit` a candidate at a time, sorted by kernel, target, role, types, axes, config; stops
+/// at its first error. `log` is loaded only when `with_log`.
 [[nodiscard]] core::Result<void> for_each_candidate(
     const Reader& reader, const CandidateFilter& filter, bool with_log,
     const std::function<core::Result<void>(const Candidate&)>& visit);
 
 /// A compiler identity found earlier for a file, so that a no-op build need not load the compiler.
 /// `probe` names the library by real path, size and modification time.
-[[nodiscard]] core::Result<std::optional<std::string>> find_toolchain_probe(
-    const Reader& reader, std::string_view probe);
+[[nodiscard]] core::Result<std::optional<std::string>> find_toolchain_probe(const Reader& reader,
+                                                                            std::string_view probe);
 [[nodiscard]] core::Result<void> put_toolchain_probe(Writer& writer, std::string_view probe,
                                                      std::string_view identity);
 

@@ -24,10 +24,11 @@ struct Stats {
   std::uint64_t releases = 0;
   std::uint64_t blob_bytes = 0;
 };
+/// `file_bytes` is the file with its write-ahead log; stored sizes are as compressed.
 [[nodiscard]] core::Result<Stats> stats(const Store& store);
 
-/// Copies a consistent snapshot to `destination` (must not exist) with SQLite's backup API; works on a
-/// store that is in use.
+/// Copies a consistent snapshot to `destination` (must not exist: `exists`) with SQLite's backup
+/// API; works on a store that is in use. The copy gets its name only when it is whole and on disk.
 [[nodiscard]] core::Result<void> backup(const Store& store,
                                         const std::filesystem::path& destination);
 
@@ -37,12 +38,14 @@ struct Stats {
 
 struct GcResult {
   std::uint64_t candidates = 0;
+  std::uint64_t measurements = 0;  ///< those of the candidates
   std::uint64_t artifacts = 0;
   std::uint64_t blobs = 0;
   std::uint64_t bytes = 0;  ///< stored bytes freed
 };
-/// Drops candidates no longer current and artifacts, dictionaries and blobs nothing needs; never what a
-/// release pins. With `dry_run` only counts.
+/// Drops candidates no longer current (with their measurements) and artifacts, dictionaries and
+/// blobs nothing needs; never what a release pins, nor the candidates it came from. Gives the room
+/// back to the file system. With `dry_run` only counts.
 [[nodiscard]] core::Result<GcResult> gc(Store& store, bool dry_run);
 
 }  // namespace cubinary::store

@@ -22,11 +22,11 @@ using SessionId = std::int64_t;
 struct DeviceSession {
   SessionId id = 0;
   core::DeviceClass device_class;
-  std::string product;       ///< for display only
-  std::string uuid_hash;     ///< hex SHA-256 of the UUID
-  std::string driver;        ///< "580.159.04"
+  std::string product;                       ///< for display only
+  std::string uuid_hash;                     ///< hex SHA-256 of the UUID
+  std::string driver;                        ///< "580.159.04"
   std::map<std::string, std::string> facts;  ///< clocks, temperature, measured peaks
-  std::int64_t created = 0;  ///< Unix seconds; set by the store
+  std::int64_t created = 0;                  ///< Unix seconds; set by the store
 };
 [[nodiscard]] core::Result<SessionId> put_session(Writer& writer, const DeviceSession& session);
 
@@ -37,13 +37,13 @@ enum class MeasurementStatus : std::uint8_t { ok, wrong, fault, timeout, invalid
 struct Measurement {
   CandidateId candidate = 0;
   SessionId session = 0;
-  core::Config config;               ///< all tunables
-  core::Shape shape;                 ///< all axes
+  core::Config config;  ///< all tunables
+  core::Shape shape;    ///< all axes
   MeasurementStatus status = MeasurementStatus::ok;
-  std::vector<double> samples_us;    ///< raw samples, in order
+  std::vector<double> samples_us;  ///< raw samples, in order
   double median_us = 0;
-  double interval_us = 0;            ///< half width of the 95% interval of the median
-  double max_error = 0;              ///< against the reference, in tolerances (≤ 1 passes)
+  double interval_us = 0;  ///< half width of the 95% interval of the median
+  double max_error = 0;    ///< against the reference, in tolerances (≤ 1 passes)
   std::int64_t created = 0;
 };
 [[nodiscard]] core::Result<void> put_measurement(Writer& writer, const Measurement& measurement);

@@ -26,6 +26,7 @@ struct BlobInfo {
   std::string media_type;
 };
 
+/// Puts the blob unless it is there already.
 [[nodiscard]] core::Result<void> put_blob(Writer& writer, std::string_view media_type,
                                           core::ByteView bytes);
 [[nodiscard]] core::Result<std::optional<BlobInfo>> find_blob(const Reader& reader,
@@ -44,20 +45,22 @@ struct Release {
   std::string name;
   core::Digest index;
   std::uint64_t serial = 0;
-  std::int64_t created = 0;   ///< Unix seconds
-  std::int64_t expires = 0;   ///< 0: never
+  std::int64_t created = 0;                        ///< Unix seconds
+  std::int64_t expires = 0;                        ///< 0: never
   std::optional<core::Digest> signature_manifest;  ///< set once signed
   std::vector<std::string> targets;
 };
 
-/// What a release is made of, committed at once: its blobs are there already or in the same transaction.
+/// What a release is made of, committed at once: its blobs are there already or in the same
+/// transaction.
 struct NewRelease {
   Release release;                          ///< id, serial and signature ignored
   std::vector<core::Digest> blobs;          ///< all it references, for gc and export
   std::vector<core::Digest> artifacts;      ///< all it ships, pinned against gc
   std::vector<core::Catalogue> catalogues;  ///< one a target, for resolve by SQL
 };
-/// Serial is one more than the largest so far, set here. A taken name is `exists`.
+/// Serial is one more than the largest so far, set here. Tags the index with the release's name. A
+/// name taken by a release or a tag is `exists`; a missing blob or artifact is `not_found`.
 [[nodiscard]] core::Result<Release> put_release(Writer& writer, const NewRelease& release);
 /// The next serial a release would get: it goes into the statement before the release is put.
 [[nodiscard]] core::Result<std::uint64_t> next_serial(const Reader& reader);
@@ -73,10 +76,11 @@ struct NewRelease {
 [[nodiscard]] core::Result<std::vector<BlobInfo>> release_blobs(const Reader& reader,
                                                                 ReleaseId release);
 
-/// Tags: release names, channels (`prod`) and signature tags. Moving one is `promote`.
+/// Tags: release names, channels (`prod`) and signature tags. Moving one is `promote`; a release's
+/// own name never moves (`exists`).
 struct Tag {
   std::string name;
-  core::Digest manifest;      ///< index or manifest digest
+  core::Digest manifest;  ///< index or manifest digest
   std::string media_type;
 };
 [[nodiscard]] core::Result<void> put_tag(Writer& writer, const Tag& tag);
@@ -96,7 +100,9 @@ struct Referrer {
                                                                  const core::Digest& subject);
 
 /// The kernel tables of a release for one kernel, one a target, holding only the entries for these
-/// types: read by index on (release, kernel, types), whatever else the store holds.
+/// types: read by index on (release, kernel, types), whatever else the store holds. When the kernel
+/// is in the release but not with these types, its tables come without entries, so that `resolve`
+/// can say what is wrong; empty when the kernel is not there at all.
 struct ReleasedTable {
   core::Target target;
   core::KernelTable table;

@@ -19,18 +19,18 @@ using Scopes = std::uint8_t;
 [[nodiscard]] std::string scopes_text(Scopes scopes);
 
 struct Token {
-  std::string id;             ///< 8 hex digits, safe to show
+  std::string id;  ///< 8 hex digits, safe to show
   std::string name;
   Scopes scopes = 0;
   std::int64_t created = 0;
-  std::int64_t expires = 0;   ///< 0: never
+  std::int64_t expires = 0;  ///< 0: never
   bool revoked = false;
 };
 
 /// Makes a random token and returns its secret, shown once: only SHA-256 of it is stored.
 struct NewToken {
   Token token;
-  std::string secret;         ///< "cbt_" + id + "_" + 43 characters of base64url
+  std::string secret;  ///< "cbt_" + id + "_" + 43 characters of base64url
 };
 [[nodiscard]] core::Result<NewToken> create_token(Writer& writer, std::string_view name,
                                                   Scopes scopes, std::int64_t expires);

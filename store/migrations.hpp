@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace cubinary::store {
+
+/// The SQL files of schema/store in order, embedded at build time: element i takes a store from
+/// format i to format i + 1.
+[[nodiscard]] std::span<const std::string_view> migrations();
+
+}  // namespace cubinary::store

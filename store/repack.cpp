@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/codec.hpp"
+#include "store/artifacts.hpp"
+#include "store/connection.hpp"
+#include "store/shrink.hpp"
+
+namespace cubinary::store {
+
+using core::Bytes;
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+namespace {
+
+/// A longer prefix finds more to refer to, but is walked over once for each artifact compressed.
+/// Whole cubins in a prefix beat a dictionary trained on them at every size: configs of one kernel
+/// share long runs of code.
+constexpr std::uint64_t k_max_prefix_bytes = 512U << 10U;
+/// Stored artifacts replaced in one transaction.
+constexpr std::size_t k_batch = 256;
+
+struct Stored {
+  ArtifactId id = 0;
+  core::Digest digest;
+  std::uint64_t size = 0;
+  std::uint64_t stored_size = 0;
+};
+
+struct Plan {
+  std::vector<Stored> artifacts;
+  std::uint64_t dictionary_bytes = 0;  ///< all dictionaries of the pair now, as stored
+  std::uint64_t covered = 0;           ///< artifacts the current dictionary was chosen for
+};
+
+Result<Plan> make_plan(Connection& connection, std::string_view kernel, std::string_view target) {
+  Plan plan;
+  TRY_ASSIGN(Statement row,
+             connection.query("SELECT DISTINCT a.id, a.digest, a.size, a.stored_size "
+                              "FROM candidate c JOIN artifact a ON a.id = c.artifact_id "
+                              "WHERE c.kernel_id = (SELECT id FROM kernel WHERE name = ?1) "
+                              "AND c.target = ?2 ORDER BY a.id",
+                              kernel, target));
+  while (true) {
+    TRY_ASSIGN(const bool more, row.step());
+    if (!more) {
+      break;
+    }
+    plan.artifacts.push_back({row.integer(0), row.digest(1), row.size(2), row.size(3)});
+  }
+  TRY_ASSIGN(const auto bytes,
+             connection.find_integer("SELECT coalesce(sum(length(stored)), 0) FROM dictionary "
+                                     "WHERE kernel = ?1 AND target = ?2",
+                                     kernel, target));
+  plan.dictionary_bytes = static_cast<std::uint64_t>(bytes.value_or(0));
+  TRY_ASSIGN(const auto covered,
+             connection.find_integer("SELECT covers FROM dictionary WHERE id = (SELECT "
+                                     "dictionary_id FROM current_dictionary "
+                                     "WHERE kernel = ?1 AND target = ?2)",
+                                     kernel, target));
+  plan.covered = static_cast<std::uint64_t>(covered.value_or(0));
+  return plan;
+}
+
+/// Artifacts evenly spread over the order they were built in, which goes by types and config, one
+/// after the other.
+Result<Bytes> make_prefix(const Reader& reader, std::span<const Stored> artifacts) {
+  std::uint64_t total = 0;
+  for (const Stored& artifact : artifacts) {
+    total += artifact.size;
+  }
+  const std::uint64_t stride =
+      std::max<std::uint64_t>(1, (total + k_max_prefix_bytes - 1) / k_max_prefix_bytes);
+  Bytes prefix;
+  for (std::size_t i = 0; i < artifacts.size(); i += stride) {
+    if (prefix.size() + artifacts[i].size > k_max_prefix_bytes && !prefix.empty()) {
+      continue;
+    }
+    TRY_ASSIGN(const Bytes raw, read_artifact(reader, artifacts[i].digest));
+    prefix.insert(prefix.end(), raw.begin(), raw.end());
+  }
+  return prefix;
+}
+
+/// The old bytes are gone for good once this is written, so what replaces them is read back first.
+Result<PreparedArtifact> prepare_again(const Reader& reader, const Stored& artifact,
+                                       const Dictionary& dictionary) {
+  TRY_ASSIGN(const Bytes raw, read_artifact(reader, artifact.digest));
+  TRY_ASSIGN(PreparedArtifact again, prepare_artifact(raw, &dictionary));
+  core::DecompressOptions options;
+  options.max_bytes = artifact.size;
+  options.prefix = dictionary.bytes;
+  TRY_ASSIGN(const Bytes back, core::decompress(again.stored, options));
+  if (core::sha256(back) != artifact.digest) {
+    return fail(ErrorCode::internal, "artifact " + artifact.digest.text() +
+                                         " does not survive compression; it stays as it was");
+  }
+  return again;
+}
+
+Result<void> replace(Connection& connection, std::span<const Stored> artifacts,
+                     std::span<const PreparedArtifact> prepared, DictionaryId dictionary) {
+  for (std::size_t i = 0; i < artifacts.size(); ++i) {
+    TRY(connection.run("UPDATE artifact SET stored_size = ?2, dictionary_id = ?3 WHERE id = ?1",
+                       artifacts[i].id, prepared[i].stored.size(), dictionary));
+    TRY(connection.run("UPDATE artifact_data SET bytes = ?2 WHERE artifact_id = ?1",
+                       artifacts[i].id, core::ByteView(prepared[i].stored)));
+  }
+  return {};
+}
+
+/// Drops the pair's earlier dictionaries and says how many artifacts the new one is for: only now
+/// is it not chosen again.
+Result<void> finish(Connection& connection, std::string_view kernel, std::string_view target,
+                    DictionaryId dictionary, std::size_t count) {
+  TRY(connection.run("UPDATE dictionary SET covers = ?2 WHERE id = ?1", dictionary, count));
+  return connection.run(
+      "DELETE FROM dictionary WHERE kernel = ?1 AND target = ?2 AND id <> ?3 "
+      "AND NOT EXISTS (SELECT 1 FROM artifact a "
+      "WHERE a.dictionary_id = dictionary.id)",
+      kernel, target, dictionary);
+}
+
+}  // namespace
+
+Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
+                                       std::string_view target) {
+  Plan plan;
+  Dictionary dictionary;
+  std::vector<PreparedArtifact> prepared;
+  std::uint64_t before = 0;
+  std::uint64_t after = 0;
+  {
+    TRY_ASSIGN(const Reader reader, store.reader());
+    TRY_ASSIGN(plan, make_plan(reader.connection(), kernel, target));
+    if (plan.artifacts.size() < 2 || 2 * plan.artifacts.size() < 3 * plan.covered) {
+      return 0;
+    }
+    TRY_ASSIGN(dictionary.bytes, make_prefix(reader, plan.artifacts));
+    dictionary.id = -1;  // until it is put
+    before = plan.dictionary_bytes;
+    for (const Stored& artifact : plan.artifacts) {
+      TRY_ASSIGN(PreparedArtifact again, prepare_again(reader, artifact, dictionary));
+      before += artifact.stored_size;
+      after += again.stored.size();
+      prepared.push_back(std::move(again));
+    }
+  }
+
+  bool pays = true;
+  const auto put = store.write([&](Writer& writer) -> Result<void> {
+    TRY_ASSIGN(dictionary.id, put_dictionary(writer, kernel, target, false, dictionary.bytes));
+    TRY_ASSIGN(const auto stored,
+               writer.connection().find_integer(
+                   "SELECT length(stored) FROM dictionary WHERE id = ?1", dictionary.id));
+    after += static_cast<std::uint64_t>(stored.value_or(0));
+    pays = after < before;
+    return pays ? Result<void>() : fail(ErrorCode::cancelled, "not smaller");
+  });
+  if (!pays) {
+    return 0;
+  }
+  TRY(put);
+  const std::span<const Stored> artifacts = plan.artifacts;
+  const std::span<const PreparedArtifact> frames = prepared;
+  for (std::size_t first = 0; first < artifacts.size(); first += k_batch) {
+    const std::size_t count = std::min(k_batch, artifacts.size() - first);
+    TRY(store.write([&](Writer& writer) {
+      return replace(writer.connection(), artifacts.subspan(first, count),
+                     frames.subspan(first, count), dictionary.id);
+    }));
+  }
+  TRY(store.write([&](Writer& writer) {
+    return finish(writer.connection(), kernel, target, dictionary.id, artifacts.size());
+  }));
+  TRY(shrink(store));
+  return before - after;
+}
+
+}  // namespace cubinary::store

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/result.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::store {
+
+/// Gives the pages a deletion freed back to the file system, in one transaction.
+[[nodiscard]] core::Result<void> shrink(Store& store);
+
+}  // namespace cubinary::store
