@@ -289,20 +289,20 @@ Result<void> set_current(Writer& writer, std::string_view kernel, std::string_vi
     TRY(connection.run("UPDATE candidate SET current = ?2 WHERE id = ?1", candidate, current));
   }
   return connection.run(
-      "INSERT INTO current_manifest (kernel_id, target, digest) "
+      "INSERT INTO current_manifest (kernel_id, target, manifest_digest) "
       "SELECT id, ?2, manifest_digest FROM kernel WHERE id = ?1 "
-      "ON CONFLICT (kernel_id, target) DO UPDATE SET digest = excluded.digest "
-      "WHERE digest <> excluded.digest",
+      "ON CONFLICT (kernel_id, target) DO UPDATE SET manifest_digest = excluded.manifest_digest "
+      "WHERE current_manifest.manifest_digest <> excluded.manifest_digest",
       id, target);
 }
 
 Result<std::optional<core::Digest>> current_manifest(const Reader& reader, std::string_view kernel,
                                                      std::string_view target) {
-  TRY_ASSIGN(Statement row,
-             reader.connection().query("SELECT current_manifest.digest FROM current_manifest "
-                                       "JOIN kernel ON kernel.id = kernel_id "
-                                       "WHERE kernel.name = ?1 AND target = ?2",
-                                       kernel, target));
+  TRY_ASSIGN(Statement row, reader.connection().query(
+                                "SELECT current_manifest.manifest_digest FROM current_manifest "
+                                "JOIN kernel ON kernel.id = kernel_id "
+                                "WHERE kernel.name = ?1 AND target = ?2",
+                                kernel, target));
   TRY_ASSIGN(const bool found, row.step());
   if (!found) {
     return std::nullopt;

@@ -215,8 +215,9 @@ Result<Store> Store::open(const fs::path& path, const OpenOptions& options) {
   }
   TRY(refuse_network_file_system(folder));
 
+  const fs::path file = impl->path;
   const auto check_found = [&]() -> Result<Found> {
-    TRY_ASSIGN(const Found found, look_at(impl->path));
+    TRY_ASSIGN(const Found found, look_at(file));
     if (found == Found::missing && !create) {
       return fail(ErrorCode::not_found, "no store " + path.string() + "; `cubinary build --store " +
                                             path.string() + "` makes one");

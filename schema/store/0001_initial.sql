@@ -104,14 +104,6 @@ CREATE TABLE candidate (
 CREATE INDEX candidate_by_kernel ON candidate (kernel_id, target);
 CREATE INDEX candidate_by_artifact ON candidate (artifact_id);
 
--- The manifest a target's current candidates were built under.
-CREATE TABLE current_manifest (
-  kernel_id INTEGER NOT NULL REFERENCES kernel (id),
-  target    TEXT NOT NULL,
-  digest    BLOB NOT NULL CHECK (length(digest) = 32),
-  PRIMARY KEY (kernel_id, target)
-) STRICT, WITHOUT ROWID;
-
 -- One compiled function a step of the kernel.
 CREATE TABLE candidate_symbol (
   candidate_id INTEGER NOT NULL REFERENCES candidate (id) ON DELETE CASCADE,
