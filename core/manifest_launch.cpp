@@ -115,6 +115,7 @@ Result<HelperKernel> parse_helper(const ManifestReader& reader, const TomlNode& 
 Result<void> parse_tolerance(const ManifestReader& reader, const TomlNode& table,
                              ManifestDraft& draft) {
   TRY(reader.expect_table(table, "\"tolerance\""));
+  draft.tolerance = table.location;
   std::vector<std::string> known;
   for (const DType& dtype : dtype_table()) {
     known.emplace_back(dtype.name);

@@ -24,6 +24,7 @@ struct ManifestDraft {
   std::vector<SourceLocation> step_entries;        ///< of each step's entry text
   SourceLocation reference_entry;
   SourceLocation prepare_entry;
+  SourceLocation tolerance;                          ///< the whole table
   std::map<std::string, SourceLocation> tolerances;  ///< dtype → its key
   std::vector<std::pair<std::string, LocatedExpression>>
       also_checked;  ///< fill's index(n): what, n

@@ -92,9 +92,11 @@ Result<std::int64_t> ManifestReader::integer(const TomlNode& value, std::string_
     return wrong_kind(value, what, "an integer");
   }
   if (value.integer < least || value.integer > most) {
-    return error(value.location, std::string(what) + " is " + std::to_string(value.integer) +
-                                     ", outside " + std::to_string(least) + " to " +
-                                     std::to_string(most));
+    const std::string range = most == INT64_MAX
+                                  ? std::to_string(least) + " or more"
+                                  : std::to_string(least) + " to " + std::to_string(most);
+    return error(value.location, std::string(what) + " must be " + range + ", not " +
+                                     std::to_string(value.integer));
   }
   return value.integer;
 }
@@ -155,7 +157,7 @@ Result<std::size_t> ManifestReader::word(const TomlNode& value, std::string_view
   if (hint.empty()) {
     hint = "; it may be " + join(words);
   }
-  return error(value.location, std::string(what) + " is unknown: \"" + given + "\"" + hint);
+  return error(value.location, std::string(what) + " cannot be \"" + given + "\"" + hint);
 }
 
 Result<std::vector<std::string>> ManifestReader::texts(const TomlNode& value,

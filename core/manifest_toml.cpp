@@ -55,7 +55,8 @@ std::string_view line_of(std::string_view text, int line) {
     const std::size_t end = text.find('\n');
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  return text.substr(0, text.find('\n'));
+  text = text.substr(0, text.find('\n'));
+  return text.ends_with('\r') ? text.substr(0, text.size() - 1) : text;
 }
 
 /// The library reports a duplicate where it noticed; this is where the second key stands.
@@ -87,7 +88,12 @@ tl::unexpected<Error> syntax_error(const toml::parse_error& error, std::string_v
     if (what.starts_with(prefix)) {
       what.erase(0, prefix.size());
     }
-    what = "not valid TOML: " + what;
+    const bool at_line_end = static_cast<std::size_t>(at.column) > line_of(text, at.line).size();
+    if (at_line_end && what.find("control characters") != std::string::npos) {
+      what = "the text has no closing quote on its line";
+    } else {
+      what = "not valid TOML: " + what;
+    }
   }
   return fail(ErrorCode::manifest, label + ":" + std::to_string(at.line) + ":" +
                                        std::to_string(at.column) + ": " + what);

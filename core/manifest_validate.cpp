@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "core/dtype.hpp"
@@ -284,25 +285,26 @@ class Validator {
   }
 
   Result<void> tolerances() {
-    std::set<std::string> outputs;
+    std::map<std::string, std::string> outputs;  // dtype → an argument that may have it
     for (const Argument& argument : m_manifest.arguments) {
-      if (!is_output(argument)) {
-        continue;
-      }
-      for (const std::string& dtype : dtypes_of(m_manifest, argument.type)) {
-        outputs.insert(dtype);
-        // Integers and bools are compared exactly unless a tolerance says otherwise.
-        if (m_manifest.reference && find_dtype(dtype)->kind == DTypeKind::floating &&
-            !m_manifest.tolerance.contains(dtype)) {
-          return m_reader.error(m_manifest.reference->location, "\"tolerance\" lacks " + dtype +
-                                                                    ", which the output \"" +
-                                                                    argument.name + "\" may have");
+      if (is_output(argument)) {
+        for (const std::string& dtype : dtypes_of(m_manifest, argument.type)) {
+          outputs.emplace(dtype, argument.name);
         }
       }
     }
     for (const auto& [dtype, at] : m_draft.tolerances) {
       if (!outputs.contains(dtype)) {
         return m_reader.error(at, "no output has the dtype " + dtype);
+      }
+    }
+    for (const auto& [dtype, name] : outputs) {
+      // Integers and bools are compared exactly unless a tolerance says otherwise.
+      if (m_manifest.reference && find_dtype(dtype)->kind == DTypeKind::floating &&
+          !m_manifest.tolerance.contains(dtype)) {
+        return m_reader.error(
+            m_draft.tolerance.line != 0 ? m_draft.tolerance : m_manifest.reference->location,
+            "\"tolerance\" lacks " + dtype + ", which the output \"" + name + "\" may have");
       }
     }
     return {};
