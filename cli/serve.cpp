@@ -40,6 +40,13 @@ void add_serve(Cli& cli) {
       ->type_name("N")
       ->default_str("30")
       ->check(CLI::Range(0, 3600));
+  app->add_option_function<std::int64_t>(
+         "--head-seconds",
+         [options](std::int64_t value) { options->head_time = std::chrono::seconds(value); },
+         "Time a client has to send a whole request")
+      ->type_name("N")
+      ->default_str("10")
+      ->check(CLI::Range(1, 3600));
   app->add_option("--workers", options->workers, "Threads that answer")
       ->type_name("N")
       ->check(CLI::Range(1, 4096))

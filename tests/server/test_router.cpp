@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "server/router.hpp"
+
+using namespace cubinary::server;
+
+namespace {
+
+std::string text(std::string_view path) {
+  const RouteMatch match = match_route(path);
+  return std::string(route_name(match.route)) + " " + std::string(match.repository) + " " +
+         std::string(match.reference);
+}
+
+}  // namespace
+
+TEST_CASE("Paths are taken apart from the end, so that repository names may hold slashes") {
+  CHECK(text("/livez") == "livez  ");
+  CHECK(text("/readyz") == "readyz  ");
+  CHECK(text("/metrics") == "metrics  ");
+  CHECK(text("/api/v1/resolve") == "resolve  ");
+  CHECK(text("/v2/") == "registry  ");
+  CHECK(text("/v2") == "registry  ");
+  CHECK(text("/v2/cubinary/manifests/r1") == "manifest cubinary r1");
+  CHECK(text("/v2/a/b/c/manifests/sha256:00") == "manifest a/b/c sha256:00");
+  CHECK(text("/v2/a/blobs/blobs/sha256:00") == "blob a/blobs sha256:00");
+  CHECK(text("/v2/cubinary/tags/list") == "tags cubinary ");
+  CHECK(text("/v2/cubinary/referrers/sha256:00") == "referrers cubinary sha256:00");
+}
+
+TEST_CASE("Everything else is unknown") {
+  for (const char* path :
+       {"", "/", "/livez/", "/v2/cubinary", "/v2/cubinary/", "/v2/cubinary/manifests/",
+        "/v2//manifests/r1", "/v2/manifests/r1", "/v2/cubinary/tags/all", "/v2/cubinary/layers/x",
+        "/api/v1/resolve/", "/api/v1", "/v2/..", "/v2/cubinary/../../etc/passwd", "/metrics/x",
+        "//v2/", "/V2/"}) {
+    CAPTURE(path);
+    CHECK(match_route(path).route == Route::unknown);
+  }
+}
+
+TEST_CASE("Only health probes are open") {
+  for (std::size_t i = 0; i < k_route_count; ++i) {
+    const auto route = static_cast<Route>(i);
+    CHECK(is_open(route) == (route == Route::livez || route == Route::readyz));
+  }
+}
