@@ -2,69 +2,101 @@
 #include "tensor_core.cuh"
 #include "vector.cuh"
 
-/// One operand's share of a block's tile: ROWS x BK elements at (row0, k) of a row-major [rows,
-/// k_size] matrix, copied to shared memory by THREADS threads with ALIGN elements a load. What lies
-/// outside the matrix becomes zeros.
-///
-/// In shared memory a row is BK / 8 chunks of 16 bytes; a chunk's place is XORed with its row so
-/// that the eight rows one ldmatrix reads lie in different banks.
+/// Where the 16-byte chunks of an operand's tile lie in shared memory: ROWS rows of BK elements,
+/// each row BK / 8 chunks. A chunk's place is XORed with its row, so that the eight rows one
+/// ldmatrix reads lie in different banks.
+template <int BK>
+__device__ inline unsigned chunk_offset(int row, int chunk) {
+  constexpr int chunks = BK / 8;
+  constexpr int rows_a_line = 8 / chunks;  // rows that share the 128 bytes of all banks
+  const int swizzle = row / rows_a_line % chunks;
+  return static_cast<unsigned>((row * chunks + (chunk ^ swizzle)) * 16);
+}
+
+/// Copies one operand's share of a block's tile, ROWS x BK elements at (row0, k) of a row-major
+/// [rows, k_size] matrix, to shared memory, by THREADS threads with ALIGN elements a load. What
+/// lies outside the matrix becomes zeros. `start` begins a copy that is there after the copies were
+/// waited for and `finish` was called.
 template <typename T, int ROWS, int BK, int THREADS, int ALIGN>
 struct Operand {
   static constexpr int k_chunks = BK / 8;
   static constexpr int k_rows_a_pass = THREADS / k_chunks;
-  static constexpr int k_bytes = ROWS * BK * static_cast<int>(sizeof(T));
   static_assert(THREADS % k_chunks == 0 && ROWS % k_rows_a_pass == 0, "passes must be whole");
 
   const T* source;  ///< this thread's first chunk of the tile at k = 0
   long long k_size;
   long long row_step;  ///< elements between the rows of two passes
   int rows_left;       ///< rows of the matrix from this thread's first one on
+  int row;
+  int column;
 
   __device__ Operand(const T* matrix, long long rows, long long k_size_, long long row0)
-      : k_size(k_size_), row_step(k_rows_a_pass * k_size_) {
-    const int row = static_cast<int>(threadIdx.x) / k_chunks;
-    source = matrix + (row0 + row) * k_size + column();
+      : k_size(k_size_),
+        row_step(k_rows_a_pass * k_size_),
+        row(static_cast<int>(threadIdx.x) / k_chunks),
+        column(static_cast<int>(threadIdx.x) % k_chunks * 8) {
+    source = matrix + (row0 + row) * k_size + column;
     const long long left = rows - row0 - row;
     rows_left = static_cast<int>(left < ROWS ? left : ROWS);
   }
 
-  /// The column of this thread's chunks within the tile.
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % k_chunks * 8; }
-
-  /// Byte offset of chunk `chunk` of row `row`.
-  __device__ static unsigned place(int row, int chunk) {
-    constexpr int rows_a_line = 8 / k_chunks;  // rows that share the 128 bytes of all banks
-    const int swizzle = row / rows_a_line % k_chunks;
-    return static_cast<unsigned>((row * k_chunks + (chunk ^ swizzle)) * 16);
-  }
-
-  __device__ void copy(unsigned to, long long k) const {
-    const int row = static_cast<int>(threadIdx.x) / k_chunks;
-    const long long k_left = k_size - k - column();
+  __device__ void start(unsigned to, long long k) {
+    const long long k_left = k_size - k - column;
 #pragma unroll
     for (int pass = 0; pass < ROWS / k_rows_a_pass; ++pass) {
       const bool inside = pass * k_rows_a_pass < rows_left;
       const T* from = source + pass * row_step + k;
-      const unsigned at = to + place(row + pass * k_rows_a_pass, column() / 8);
-      if constexpr (ALIGN == 1) {
-        unsigned words[4];
+      const unsigned at = to + chunk_offset<BK>(row + pass * k_rows_a_pass, column / 8);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const unsigned short* bits = reinterpret_cast<const unsigned short*>(from) + 2 * i;
-          const unsigned low = inside && 2 * i < k_left ? bits[0] : 0U;
-          const unsigned high = inside && 2 * i + 1 < k_left ? bits[1] : 0U;
-          words[i] = low | high << 16;
-        }
-        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(words[0]),
-                     "r"(words[1]), "r"(words[2]), "r"(words[3])
-                     : "memory");
-      } else {
-#pragma unroll
-        for (int i = 0; i < 8; i += ALIGN) {
-          copy_async<ALIGN* static_cast<int>(sizeof(T))>(at + i * sizeof(T), from + i,
-                                                         inside && i < k_left);
-        }
+      for (int i = 0; i < 8; i += ALIGN) {
+        copy_async<ALIGN* static_cast<int>(sizeof(T))>(at + i * sizeof(T), from + i,
+                                                       inside && i < k_left);
       }
+    }
+  }
+
+  __device__ void finish(unsigned) {}
+};
+
+/// Single elements cannot be copied asynchronously: they wait in registers while the tensor cores
+/// work. A warp loads a row, so that its loads and stores are whole.
+template <typename T, int ROWS, int BK, int THREADS>
+struct Operand<T, ROWS, BK, THREADS, 1> {
+  static constexpr int k_rows_a_pass = THREADS / 32;
+  static_assert(BK == 32 && ROWS % k_rows_a_pass == 0, "a row must be a warp's, passes whole");
+
+  const T* source;  ///< this lane's element of the warp's first row at k = 0
+  long long k_size;
+  int rows_left;
+  int row;
+  int column;
+  unsigned short held[ROWS / k_rows_a_pass];
+
+  __device__ Operand(const T* matrix, long long rows, long long k_size_, long long row0)
+      : k_size(k_size_),
+        row(static_cast<int>(threadIdx.x) / 32),
+        column(static_cast<int>(threadIdx.x) % 32) {
+    source = matrix + (row0 + row) * k_size + column;
+    const long long left = rows - row0 - row;
+    rows_left = static_cast<int>(left < ROWS ? left : ROWS);
+  }
+
+  __device__ void start(unsigned, long long k) {
+    const int limit = k + column < k_size ? rows_left : 0;
+    const unsigned short* from = reinterpret_cast<const unsigned short*>(source + k);
+#pragma unroll
+    for (int pass = 0; pass < ROWS / k_rows_a_pass; ++pass) {
+      held[pass] = pass * k_rows_a_pass < limit ? *from : 0U;
+      from += k_rows_a_pass * k_size;
+    }
+  }
+
+  __device__ void finish(unsigned to) {
+#pragma unroll
+    for (int pass = 0; pass < ROWS / k_rows_a_pass; ++pass) {
+      const unsigned at =
+          to + chunk_offset<BK>(row + pass * k_rows_a_pass, column / 8) + column % 8 * sizeof(T);
+      asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(held[pass]) : "memory");
     }
   }
 };
@@ -86,9 +118,8 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N)
   constexpr int steps = BK / 16;  // mma steps of a stage
   static_assert(steps % 2 == 0, "fragments alternate between two buffers");
   static_assert(tiles_n % 2 == 0, "B is loaded two mma tiles at once");
-  using OperandA = Operand<T, BM, BK, threads, ALIGN>;
-  using OperandB = Operand<T, BN, BK, threads, ALIGN>;
-  constexpr int stage_bytes = OperandA::k_bytes + OperandB::k_bytes;
+  constexpr int a_bytes = BM * BK * static_cast<int>(sizeof(T));
+  constexpr int stage_bytes = a_bytes + BN * BK * static_cast<int>(sizeof(T));
   // C leaves through the same memory; eight elements between rows keep its writes free of
   // conflicts.
   constexpr int c_stride = BN + 8;
@@ -114,38 +145,46 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N)
   const long long row0 = static_cast<long long>(group * group_rows + in_group % rows_here) * BM;
   const long long column0 = static_cast<long long>(in_group / rows_here) * BN;
 
-  const OperandA operand_a(a, m, k, row0);
-  const OperandB operand_b(b, n, k, column0);
+  Operand<T, BM, BK, threads, ALIGN> operand_a(a, m, k, row0);
+  Operand<T, BN, BK, threads, ALIGN> operand_b(b, n, k, column0);
   const long long slices = (k + BK - 1) / BK;
-  const auto copy_slice = [&](long long slice, int stage) {
+  const auto start_slice = [&](long long slice, int stage) {
     if (slice < slices) {
-      operand_a.copy(base + stage * stage_bytes, slice * BK);
-      operand_b.copy(base + stage * stage_bytes + OperandA::k_bytes, slice * BK);
+      operand_a.start(base + stage * stage_bytes, slice * BK);
+      operand_b.start(base + stage * stage_bytes + a_bytes, slice * BK);
     }
     commit_copies();  // also when empty, so that groups and slices keep step
+  };
+  const auto finish_slice = [&](long long slice, int stage) {
+    if (slice < slices) {
+      operand_a.finish(base + stage * stage_bytes);
+      operand_b.finish(base + stage * stage_bytes + a_bytes);
+    }
   };
 
   unsigned fragment_a[2][tiles_m][4];
   unsigned fragment_b[2][tiles_n / 2][4];
   const auto load_fragments = [&](int buffer, int stage, int step) {
     const unsigned stage_a = base + stage * stage_bytes;
-    const unsigned stage_b = stage_a + OperandA::k_bytes;
+    const unsigned stage_b = stage_a + a_bytes;
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) {
       const int row = warp_row + i * 16 + lane % 16;
-      load_matrices(fragment_a[buffer][i], stage_a + OperandA::place(row, step * 2 + lane / 16));
+      load_matrices(fragment_a[buffer][i], stage_a + chunk_offset<BK>(row, step * 2 + lane / 16));
     }
 #pragma unroll
     for (int j = 0; j < tiles_n / 2; ++j) {
       const int row = warp_column + j * 16 + lane / 16 * 8 + lane % 8;
-      load_matrices(fragment_b[buffer][j], stage_b + OperandB::place(row, step * 2 + lane / 8 % 2));
+      load_matrices(fragment_b[buffer][j],
+                    stage_b + chunk_offset<BK>(row, step * 2 + lane / 8 % 2));
     }
   };
 
   float sum[tiles_m][tiles_n][4] = {};
 #pragma unroll
   for (int stage = 0; stage < STAGES - 1; ++stage) {
-    copy_slice(stage, stage);
+    start_slice(stage, stage);
+    finish_slice(stage, stage);
   }
   wait_copies<STAGES - 2>();
   __syncthreads();
@@ -157,6 +196,8 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N)
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       if (step == steps - 1) {
+        finish_slice(slice + STAGES - 1, free_stage);
+        free_stage = free_stage + 1 == STAGES ? 0 : free_stage + 1;
         // The next slice has arrived, and every warp has read the last of this one.
         wait_copies<STAGES - 2>();
         __syncthreads();
@@ -164,8 +205,7 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N)
       }
       load_fragments((step + 1) % 2, stage, (step + 1) % steps);
       if (step == 0) {
-        copy_slice(slice + STAGES - 1, free_stage);
-        free_stage = free_stage + 1 == STAGES ? 0 : free_stage + 1;
+        start_slice(slice + STAGES - 1, free_stage);
       }
 #pragma unroll
       for (int i = 0; i < tiles_m; ++i) {

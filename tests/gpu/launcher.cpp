@@ -87,12 +87,13 @@ Deviation compare(const std::vector<float>& got, const std::vector<double>& expe
       ++deviation.wrong;
     }
     // A NaN stays the largest once it was seen.
-    if (!(error <= deviation.absolute)) {
-      deviation.absolute = error;
-    }
-    if (!(share <= deviation.of_tolerance)) {
-      deviation.of_tolerance = share;
-    }
+    const auto raise = [](double& largest, double value) {
+      if (!std::isnan(largest) && !(value <= largest)) {
+        largest = value;
+      }
+    };
+    raise(deviation.absolute, error);
+    raise(deviation.of_tolerance, share);
   }
   return deviation;
 }
