@@ -65,7 +65,7 @@ Result<int> run(const Options& options) {
     ::unlink(public_path.c_str());
     return fail(std::move(written).error());
   }
-  const std::string& key_id = key.public_key().key_id();
+  const std::string key_id = key.public_key().key_id();
   if (options.json) {
     std::printf("%s\n", core::json::to_text(core::json::Object{{"private_key", options.path},
                                                                {"public_key", public_path},
