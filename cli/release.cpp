@@ -182,7 +182,8 @@ void add_create(Cli& cli, CLI::App& release) {
   CLI::App* app = add_subcommand(
       release, "create", "Freeze winners and defaults of the current build under a name", *options);
   app->add_option("--target", options->targets, "targets (default: all that were built)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app->add_option("--kernel", options->kernels, "kernels, as a glob (default: all)");
   app->add_option("--expires", options->expires,
                   "clients refuse it after this long, such as 90d (default: never)");
@@ -200,7 +201,8 @@ void add_sign(Cli& cli, CLI::App& release) {
   CLI::App* app =
       add_subcommand(release, "sign", "Sign a release, replacing an earlier signature", *options);
   app->add_option("--key", options->keys, "private key made by `keygen`; several for a rotation")
-      ->required();
+      ->required()
+      ->allow_extra_args(false);
   app->footer("Example:\n  cubinary release sign 2026.11 --key release.key --store kernels.db");
   app->callback([&cli, options] { cli.run = [options] { return sign(*options); }; });
 }

@@ -81,6 +81,16 @@ class Releases(made_up.Case):
         self.assertEqual([(c["kind"], c["target"], c["kernel"]) for c in changes],
                          [("removed", "sm_90", "attend")])
 
+    def test_options_may_stand_before_the_name(self):
+        store = self.make_store()
+        key, _ = self.make_key()
+        self.cubinary("release", "create", "--store", store, "--target", "sm_90,sm_120", "r1")
+        self.cubinary("release", "create", "--store", store, "--target", "sm_90", "--target", "sm_120", "r2")
+        self.cubinary("release", "sign", "--store", store, "--key", key, "r1")
+        listed = self.cubinary("release", "list", "--store", store, "--json").json()
+        self.assertEqual([(r["targets"], r["signed"]) for r in listed],
+                         [(["sm_90", "sm_120"], True), (["sm_90", "sm_120"], False)])
+
     def test_reading_works_while_the_store_is_owned(self):
         # Exactly what a running server does to `release list`, `show` and `export`.
         import fcntl
