@@ -83,8 +83,9 @@ struct Catalogue {
 /// schema/catalogue.schema.json is normative; the JSON is compact with sorted keys, so that equal
 /// catalogues are equal bytes.
 [[nodiscard]] std::string catalogue_to_json(const Catalogue& catalogue);
-/// Checks everything a hostile but well-signed-looking catalogue could break: expressions parse and use
-/// only known names, indices and offsets lie inside the pack, entries name every type, axis and step.
+/// Checks everything a hostile but well-signed-looking catalogue could break: expressions parse and
+/// use only known names, indices and offsets lie inside the pack, entries name every type, axis,
+/// tunable and step, the interface is the digest of the arguments.
 /// Errors are `corrupt`, or `newer_format` for a later version.
 [[nodiscard]] Result<Catalogue> catalogue_from_json(std::string_view json);
 

@@ -69,6 +69,10 @@ class Checker {
     TRY(axes());
     TRY(tunables());
     TRY(argument_names());
+    // The interface is what an application trusts when it passes pointers.
+    if (m_table.interface != sha256(interface_text(m_table.arguments))) {
+      return bad("interface: is not the digest of the arguments");
+    }
     TRY(lets());
     for (std::size_t i = 0; i < m_table.rules.size(); ++i) {
       TRY(expression(m_table.rules[i], element("rules", i)));

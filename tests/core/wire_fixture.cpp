@@ -84,7 +84,7 @@ KernelTable row_table() {
   step.launch.smem = expr("4 * ROWS * WARPS");
   step.arguments = {0, 1, 2, 3, 4, 5};
   table.steps = {step};
-  table.interface = sha256("rows");
+  table.interface = sha256(interface_text(table.arguments));
   return table;
 }
 
