@@ -3,7 +3,7 @@
 
 /// y[r, c] = x[r, c] / sqrt(sum over c of x[r, c]^2 + eps). Threads, VEC and KEEP: row_norm.cuh.
 template <typename T, int VEC, int KEEP>
-__global__ void __launch_bounds__(1024, 1)
+__global__ void __launch_bounds__(1024)
     l2norm(T* y, const T* x, long long rows, long long cols, float eps) {
   normalise_rows<T, VEC, KEEP>(
       y, x, rows, cols, [=](float sum) { return rsqrtf(sum + eps); },

@@ -4,7 +4,7 @@
 /// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * w[c]. Threads, VEC and KEEP:
 /// row_norm.cuh; w must be aligned to VEC elements too.
 template <typename T, int VEC, int KEEP>
-__global__ void __launch_bounds__(1024, 1)
+__global__ void __launch_bounds__(1024)
     rmsnorm(T* y, const T* x, const T* __restrict__ w, long long rows, long long cols, float eps) {
   normalise_rows<T, VEC, KEEP>(
       y, x, rows, cols, [=](float sum) { return rsqrtf(sum / static_cast<float>(cols) + eps); },
