@@ -54,12 +54,11 @@ Result<void> check_types(const KernelTable& table, const Types& types) {
   TRY(check_names(table, names_of(table.types), types, "type"));
   for (const auto& [name, dtype] : types) {
     if (find_dtype(dtype) == nullptr) {
-      std::vector<std::string> known;
+      std::string known;
       for (const DType& row : dtype_table()) {
-        known.emplace_back(row.name);
+        known += " " + std::string(row.name);
       }
-      return usage(
-          table, "type " + name + ": unknown dtype \"" + dtype + "\"" + did_you_mean(dtype, known));
+      return usage(table, "type " + name + ": unknown dtype \"" + dtype + "\"; known are" + known);
     }
   }
   return {};

@@ -34,11 +34,17 @@ int suffix_order(const Target& target) {
   return -static_cast<int>(target.suffix());
 }
 
+// Distances are compared to nine decimals, so that a tie is one with every libm and order of sums.
+std::int64_t comparable(double value) {
+  return std::llround(value * 1e9);
+}
+
 // The documented order; `a` stands before `b`.
 bool before(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
-    return std::tuple(!c.misfit.empty(), c.match, c.class_distance, c.shape_distance, -c.size,
-                      c.time_us, suffix_order(c.source->target));
+    return std::tuple(!c.misfit.empty(), c.match, comparable(c.class_distance),
+                      comparable(c.shape_distance), -comparable(c.size), c.time_us,
+                      suffix_order(c.source->target));
   };
   if (const auto ka = key(a), kb = key(b); ka != kb) {
     return ka < kb;
@@ -46,12 +52,15 @@ bool before(const Candidate& a, const Candidate& b) {
   if (a.source->target != b.source->target) {
     return a.source->target > b.source->target;
   }
-  const auto last = [](const TableEntry& e) {
-    return std::tie(e.device_class, e.rank, e.config, e.artifact);
-  };
+  if (a.entry->rank != b.entry->rank) {
+    return a.entry->rank < b.entry->rank;
+  }
   if (a.entry->shape != b.entry->shape) {
     return a.entry->shape > b.entry->shape;
   }
+  const auto last = [](const TableEntry& e) {
+    return std::tie(e.device_class, e.config, e.artifact);
+  };
   return last(*a.entry) < last(*b.entry);
 }
 

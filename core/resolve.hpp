@@ -70,8 +70,8 @@ struct Choice {
 ///
 /// In full, the first answer in this order wins: the better match; the nearer class; the nearer
 /// shape; the larger shape (Σ log2(a+1)); the faster measured; target suffix a, f, none; the higher
-/// target; then shape (larger first), device class, rank, config and artifact, so that no two
-/// entries tie.
+/// target; the lower rank; then shape (larger first), device class, config and artifact, so that no
+/// two entries tie.
 ///
 /// Errors: `no_match` with the nearest miss and why; `usage` for an unknown or missing type, axis
 /// or argument name, with the nearest correct one. Deterministic; touches no state. The tables must
