@@ -217,15 +217,15 @@ class Validator {
 
   Result<void> helpers() {
     if (m_manifest.reference) {
-      TRY(helper(*m_manifest.reference, m_draft.reference_entry, "reference", is_output,
+      TRY(helper(*m_manifest.reference, m_draft.reference_entry, "reference kernel", is_output,
                  "output argument, so there is nothing to compare"));
     }
     if (m_manifest.prepare) {
       const auto is_input = [](const Argument& argument) {
         return argument.kind == ArgumentKind::in || argument.kind == ArgumentKind::inout;
       };
-      TRY(helper(*m_manifest.prepare, m_draft.prepare_entry, "prepare", is_input,
-                 "input argument to prepare"));
+      TRY(helper(*m_manifest.prepare, m_draft.prepare_entry, "prepare kernel", is_input,
+                 "input argument, so there is nothing to prepare"));
     }
     return {};
   }
