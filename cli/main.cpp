@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   for (const auto add : {
            // one line a subcommand, in the order of the help text
            cli::add_build,
+           cli::add_expand,
            cli::add_release,
            cli::add_keygen,
            cli::add_export,
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
            cli::add_serve,
            cli::add_fetch,
            cli::add_explain,
+           cli::add_worker,
        }) {
     add(command);
   }

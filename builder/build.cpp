@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/build.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "builder/compile_task.hpp"
+#include "builder/explain.hpp"
+#include "core/file.hpp"
+
+namespace cubinary::builder {
+
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+using std::chrono::steady_clock;
+using store::CandidateStatus;
+
+namespace {
+
+double seconds_since(steady_clock::time_point then) {
+  return std::chrono::duration<double>(steady_clock::now() - then).count();
+}
+
+double cpu_seconds(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+bool is_readable(int fd) {
+  pollfd watched{fd, POLLIN, 0};
+  return fd >= 0 && poll(&watched, 1, 0) > 0 && (watched.revents & POLLIN) != 0;
+}
+
+using Place = std::pair<std::string, std::string>;  ///< kernel and target
+
+/// Threads that take tasks in order, each with a worker process of its own, and a queue of results.
+/// The queue is bounded, so that memory does not grow when the store is slower than the compilers.
+class Crew {
+ public:
+  struct Setup {
+    const Plan& plan;
+    const std::vector<CompileTask>& tasks;
+    const std::map<Place, store::Dictionary>& dictionaries;
+    unsigned jobs;
+    const BuildOptions& options;
+  };
+
+  explicit Crew(Setup setup) : m_setup(setup), m_halt(eventfd(0, EFD_CLOEXEC)) {
+    for (unsigned i = 0; i < setup.jobs; ++i) {
+      ++m_running;
+      m_threads.emplace_back([this] { work(); });
+    }
+  }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() {
+    halt();
+    for (std::thread& thread : m_threads) {
+      thread.join();
+    }
+  }
+
+  /// Kills what is being compiled and starts nothing more.
+  void halt() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(m_halt.get(), &one, sizeof one);
+    const std::scoped_lock lock(m_mutex);
+    m_halted = true;
+    m_changed.notify_all();
+  }
+
+  struct Batch {
+    std::vector<TaskResult> results;
+    bool last = false;  ///< no thread runs any more, and nothing is left
+  };
+  /// Waits at most `patience` and takes what has gathered.
+  Batch take(std::chrono::milliseconds patience, std::size_t enough) {
+    std::unique_lock lock(m_mutex);
+    m_changed.wait_for(lock, patience,
+                       [&] { return m_results.size() >= enough || m_running == 0; });
+    Batch batch{std::move(m_results), m_running == 0};
+    m_results.clear();
+    m_changed.notify_all();
+    return batch;
+  }
+  [[nodiscard]] std::optional<core::Error> error() {
+    const std::scoped_lock lock(m_mutex);
+    return m_error;
+  }
+
+ private:
+  void work() {
+    TaskRunner runner(m_setup.options.worker, m_setup.options.time_limit, m_halt.get());
+    for (;;) {
+      const std::size_t index = m_next.fetch_add(1);
+      if (index >= m_setup.tasks.size() || is_halted()) {
+        break;
+      }
+      const PlannedCandidate& planned =
+          m_setup.plan.candidates[m_setup.tasks[index].candidates.front()];
+      const PlannedKernel& kernel = m_setup.plan.kernels[planned.kernel];
+      const auto dictionary = m_setup.dictionaries.find({kernel.manifest.name, planned.target});
+      auto result =
+          runner.run(kernel, planned,
+                     dictionary == m_setup.dictionaries.end() ? nullptr : &dictionary->second);
+      if (!result) {
+        const std::scoped_lock lock(m_mutex);
+        m_error = m_error.value_or(result.error());
+        break;
+      }
+      if (!*result) {
+        break;
+      }
+      (*result)->task = index;
+      std::unique_lock lock(m_mutex);
+      m_changed.wait(lock, [&] { return m_results.size() < k_most_waiting || m_halted; });
+      m_results.push_back(std::move(**result));
+      m_changed.notify_all();
+    }
+    const std::scoped_lock lock(m_mutex);
+    --m_running;
+    m_changed.notify_all();
+  }
+
+  bool is_halted() {
+    const std::scoped_lock lock(m_mutex);
+    return m_halted || m_error.has_value();
+  }
+
+  static constexpr std::size_t k_most_waiting = 256;
+  Setup m_setup;
+  core::UniqueFd m_halt;
+  std::atomic<std::size_t> m_next = 0;
+  std::mutex m_mutex;
+  std::condition_variable m_changed;
+  std::vector<TaskResult> m_results;
+  std::optional<core::Error> m_error;
+  unsigned m_running = 0;
+  bool m_halted = false;
+  std::vector<std::thread> m_threads;
+};
+
+class Build {
+ public:
+  Build(store::Store& store, const BuildOptions& options, BuildObserver& observer)
+      : m_store(store), m_options(options), m_observer(observer) {}
+
+  Result<BuildSummary> run() {
+    const auto began = steady_clock::now();
+    TRY_ASSIGN(std::vector<core::Manifest> manifests,
+               load_manifests(m_options.folders, m_options.kernels));
+    TRY_ASSIGN(m_plan, make_plan(m_store, std::move(manifests),
+                                 {m_options.targets, m_options.toolkit, m_options.worker}));
+    m_ids.resize(m_plan.candidates.size());
+    TRY(load_records());
+    choose();
+    if (m_options.explain) {
+      explain_all();
+    }
+    TRY(order_tasks());
+    const unsigned jobs = std::min<unsigned>(
+        m_options.jobs != 0 ? m_options.jobs : std::max(1U, std::thread::hardware_concurrency()),
+        static_cast<unsigned>(std::max<std::size_t>(m_tasks.size(), 1)));
+    m_observer.planned(m_plan.candidates.size(), m_to_compile, jobs);
+    if (!m_tasks.empty()) {
+      TRY(compile(jobs));
+    }
+    if (!m_summary.stopped) {
+      TRY(finish());
+      TRY(report_known_failures());
+    }
+    summarise(began);
+    return std::move(m_summary);
+  }
+
+ private:
+  const PlannedKernel& kernel_of(const PlannedCandidate& planned) const {
+    return m_plan.kernels[planned.kernel];
+  }
+
+  Result<void> load_records() {
+    TRY_ASSIGN(const store::Reader reader, m_store.reader());
+    for (const PlannedKernel& kernel : m_plan.kernels) {
+      TRY_ASSIGN(std::optional<store::Kernel> known,
+                 store::find_kernel(reader, kernel.manifest.name));
+      m_records.push_back(known ? record_from_json(known->inputs) : std::nullopt);
+      if (!known) {
+        m_new_kernels.push_back(&kernel);
+      }
+    }
+    return {};
+  }
+
+  /// Groups what has to be compiled by code key.
+  void choose() {
+    std::unordered_map<core::Digest, std::size_t> task_of;
+    for (std::size_t i = 0; i < m_plan.candidates.size(); ++i) {
+      const PlannedCandidate& planned = m_plan.candidates[i];
+      if (planned.known &&
+          (planned.known->status == CandidateStatus::ok || !m_options.retry_failed)) {
+        m_ids[i] = planned.known->id;
+        ++m_summary.skipped;
+        ++(planned.known->status == CandidateStatus::ok ? m_summary.ok : m_summary.failed);
+        continue;
+      }
+      ++m_to_compile;
+      const auto [task, added] = task_of.try_emplace(planned.code, m_tasks.size());
+      if (added) {
+        m_tasks.emplace_back();
+      }
+      m_tasks[task->second].candidates.push_back(i);
+    }
+  }
+
+  void explain_all() {
+    for (const PlannedCandidate& planned : m_plan.candidates) {
+      const PlannedKernel& kernel = kernel_of(planned);
+      m_observer.explained(
+          candidate_of(kernel, planned),
+          explain(kernel, planned, m_records[planned.kernel], m_options.retry_failed));
+    }
+  }
+
+  /// Longest first, by how long the same candidate took last time: a long one begun last would
+  /// leave all but one worker idle.
+  Result<void> order_tasks() {
+    if (m_tasks.size() < 2) {
+      return {};
+    }
+    std::map<std::string, double> took;
+    const auto name_of = [](const store::Candidate& candidate) {
+      return candidate.kernel + " " + candidate.target + " " +
+             std::string(store::role_name(candidate.role)) + core::to_json(candidate.types) +
+             core::to_json(candidate.compile_axes) + core::to_json(candidate.config);
+    };
+    TRY_ASSIGN(const store::Reader reader, m_store.reader());
+    for (const PlannedKernel& kernel : m_plan.kernels) {
+      store::CandidateFilter filter;
+      filter.kernel = kernel.manifest.name;
+      TRY(store::for_each_candidate(reader, filter, false,
+                                    [&](const store::Candidate& candidate) -> Result<void> {
+                                      took[name_of(candidate)] = candidate.compile_ms;
+                                      return {};
+                                    }));
+    }
+    for (CompileTask& task : m_tasks) {
+      const PlannedCandidate& planned = m_plan.candidates[task.candidates.front()];
+      const auto known = took.find(name_of(candidate_of(kernel_of(planned), planned)));
+      task.expected_ms = known == took.end() ? 0 : known->second;
+    }
+    std::stable_sort(
+        m_tasks.begin(), m_tasks.end(),
+        [](const CompileTask& a, const CompileTask& b) { return a.expected_ms > b.expected_ms; });
+    return {};
+  }
+
+  Result<void> compile(unsigned jobs) {
+    TRY(put_new_kernels());
+    std::map<Place, store::Dictionary> dictionaries;
+    {
+      TRY_ASSIGN(const store::Reader reader, m_store.reader());
+      for (const PlannedKernel& kernel : m_plan.kernels) {
+        for (const core::Target& target : kernel.targets) {
+          TRY_ASSIGN(store::Dictionary dictionary,
+                     store::current_dictionary(reader, kernel.manifest.name, target.text()));
+          if (dictionary.id != 0) {
+            dictionaries.emplace(Place(kernel.manifest.name, target.text()), std::move(dictionary));
+          }
+        }
+      }
+    }
+    const auto began = steady_clock::now();
+    Crew crew({m_plan, m_tasks, dictionaries, jobs, m_options});
+    BuildProgress progress;
+    progress.total = m_to_compile;
+    std::vector<TaskResult> waiting;
+    auto committed = steady_clock::now();
+    constexpr std::size_t k_group = 64;
+    constexpr std::chrono::milliseconds k_longest_wait{250};
+    for (bool last = false; !last;) {
+      Crew::Batch batch = crew.take(std::chrono::milliseconds(100), k_group);
+      last = batch.last;
+      std::move(batch.results.begin(), batch.results.end(), std::back_inserter(waiting));
+      if (last || waiting.size() >= k_group || steady_clock::now() - committed >= k_longest_wait) {
+        TRY(commit(waiting, progress));
+        waiting.clear();
+        committed = steady_clock::now();
+      }
+      progress.seconds = seconds_since(began);
+      m_observer.progress(progress);
+      if (!m_summary.stopped && is_readable(m_options.stop)) {
+        m_summary.stopped = true;
+        crew.halt();
+      }
+    }
+    if (const auto error = crew.error()) {
+      return fail(*error);
+    }
+    m_summary.stopped = m_summary.stopped && progress.done < progress.total;
+    return {};
+  }
+
+  static store::Kernel kernel_row(const PlannedKernel& kernel) {
+    store::Kernel row;
+    row.name = kernel.manifest.name;
+    row.interface = core::interface_digest(kernel.manifest);
+    row.manifest = kernel.manifest.text;
+    row.manifest_digest = core::sha256(kernel.manifest.text);
+    row.manifest_path = kernel.manifest.path.string();
+    return row;
+  }
+
+  /// A kernel's row must exist before its candidates; one that does is left as it is until the end,
+  /// so that a build that stops half-way leaves the last finished one in force.
+  Result<void> put_new_kernels() {
+    if (m_new_kernels.empty()) {
+      return {};
+    }
+    return m_store.write([&](store::Writer& writer) -> Result<void> {
+      for (const PlannedKernel* kernel : m_new_kernels) {
+        TRY(store::put_kernel(writer, kernel_row(*kernel)));
+      }
+      return {};
+    });
+  }
+
+  /// Refuses results whose inputs changed since they were hashed: their keys would lie.
+  Result<void> check_inputs(const std::vector<TaskResult>& results) const {
+    std::set<std::pair<std::size_t, store::CandidateRole>> checked;
+    for (const TaskResult& result : results) {
+      const PlannedCandidate& planned = m_plan.candidates[m_tasks[result.task].candidates.front()];
+      if (!checked.emplace(planned.kernel, planned.variant.role).second) {
+        continue;
+      }
+      if (const auto path = changed_since(kernel_of(planned).inputs.at(planned.variant.role))) {
+        return fail(ErrorCode::io, path->string() +
+                                       " changed while it was compiled; what came of it was not "
+                                       "kept: run the build again");
+      }
+    }
+    return {};
+  }
+
+  Result<void> commit(const std::vector<TaskResult>& results, BuildProgress& progress) {
+    if (results.empty()) {
+      return {};
+    }
+    TRY(check_inputs(results));
+    std::vector<store::Candidate> put;
+    const Result<void> written = m_store.write([&](store::Writer& writer) -> Result<void> {
+      put.clear();
+      for (const TaskResult& result : results) {
+        if (result.artifact) {
+          TRY(store::put_artifact(writer, *result.artifact));
+        }
+        for (const std::size_t index : m_tasks[result.task].candidates) {
+          const PlannedCandidate& planned = m_plan.candidates[index];
+          store::Candidate candidate = result.candidate;
+          candidate.build_key = planned.key;
+          candidate.role = planned.variant.role;
+          candidate.types = planned.variant.types;
+          candidate.compile_axes = planned.variant.compile_axes;
+          candidate.config = planned.variant.config;
+          TRY_ASSIGN(m_ids[index], store::put_candidate(writer, candidate));
+          if (result.artifact) {
+            candidate.raw_size = result.artifact->size;
+            candidate.stored_size = result.artifact->stored.size();
+          }
+          put.push_back(std::move(candidate));
+        }
+      }
+      return {};
+    });
+    TRY(written);
+    for (const TaskResult& result : results) {
+      m_summary.crashes += result.crashes;
+      m_summary.compiler_cpu_seconds += result.candidate.cpu_ms / 1e3;
+      if (result.artifact) {
+        const PlannedCandidate& planned =
+            m_plan.candidates[m_tasks[result.task].candidates.front()];
+        m_new_artifacts.emplace(kernel_of(planned).manifest.name, planned.target);
+      }
+    }
+    for (const store::Candidate& candidate : put) {
+      const bool ok = candidate.status == CandidateStatus::ok;
+      ++(ok ? m_summary.ok : m_summary.failed);
+      ++m_summary.compiled;
+      ++progress.done;
+      progress.failed += ok ? 0 : 1;
+      m_observer.finished(candidate, true);
+    }
+    return {};
+  }
+
+  /// Makes the candidates the current ones, and the manifests the ones in force.
+  Result<void> finish() {
+    const Result<void> written = m_store.write([&](store::Writer& writer) -> Result<void> {
+      for (std::size_t index = 0; index < m_plan.kernels.size(); ++index) {
+        const PlannedKernel& kernel = m_plan.kernels[index];
+        store::Kernel row = kernel_row(kernel);
+        row.inputs = to_json(record_of(kernel));
+        TRY(store::put_kernel(writer, row));
+        for (const core::Target& target : kernel.targets) {
+          std::vector<store::CandidateId> ids;
+          for (std::size_t i = 0; i < m_plan.candidates.size(); ++i) {
+            if (m_plan.candidates[i].kernel == index &&
+                m_plan.candidates[i].target == target.text()) {
+              ids.push_back(m_ids[i]);
+            }
+          }
+          TRY(store::set_current(writer, kernel.manifest.name, target.text(), ids));
+        }
+      }
+      return {};
+    });
+    TRY(written);
+    for (const auto& [kernel, target] : m_new_artifacts) {
+      TRY(store::repack_artifacts(m_store, kernel, target));
+    }
+    return {};
+  }
+
+  /// Failures the store knew are told again: the build's answer is about all candidates.
+  Result<void> report_known_failures() {
+    std::set<core::Digest> known;
+    std::set<std::string> names;
+    for (const PlannedCandidate& planned : m_plan.candidates) {
+      if (planned.known && planned.known->status != CandidateStatus::ok &&
+          !m_options.retry_failed) {
+        known.insert(planned.key);
+        names.insert(kernel_of(planned).manifest.name);
+      }
+    }
+    if (known.empty()) {
+      return {};
+    }
+    TRY_ASSIGN(const store::Reader reader, m_store.reader());
+    for (const std::string& name : names) {
+      store::CandidateFilter filter;
+      filter.kernel = name;
+      TRY(store::for_each_candidate(reader, filter, true,
+                                    [&](const store::Candidate& candidate) -> Result<void> {
+                                      if (known.contains(candidate.build_key)) {
+                                        m_observer.finished(candidate, false);
+                                      }
+                                      return {};
+                                    }));
+    }
+    return {};
+  }
+
+  void summarise(steady_clock::time_point began) {
+    std::set<std::string> targets;
+    for (const PlannedKernel& kernel : m_plan.kernels) {
+      m_summary.kernels.push_back(kernel.manifest.name);
+      for (const core::Target& target : kernel.targets) {
+        targets.insert(target.text());
+      }
+    }
+    m_summary.targets.assign(targets.begin(), targets.end());
+    m_summary.seconds = seconds_since(began);
+    m_summary.cpu_seconds = cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN);
+  }
+
+  store::Store& m_store;
+  const BuildOptions& m_options;
+  BuildObserver& m_observer;
+  Plan m_plan;
+  std::vector<std::optional<InputRecord>> m_records;  ///< a kernel each
+  std::vector<const PlannedKernel*> m_new_kernels;
+  std::vector<store::CandidateId> m_ids;  ///< a planned candidate each
+  std::vector<CompileTask> m_tasks;
+  std::size_t m_to_compile = 0;
+  std::set<Place> m_new_artifacts;
+  BuildSummary m_summary;
+};
+
+}  // namespace
+
+Result<BuildSummary> build(store::Store& store, const BuildOptions& options,
+                           BuildObserver& observer) {
+  return Build(store, options, observer).run();
+}
+
+}  // namespace cubinary::builder

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "builder/build_key.hpp"
+#include "builder/expand.hpp"
+#include "builder/inputs.hpp"
+#include "builder/specialise.hpp"
+#include "builder/toolchain.hpp"
+#include "core/manifest.hpp"
+#include "core/result.hpp"
+#include "store/candidates.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::builder {
+
+/// Loads the manifests of `folders`: each is a kernel's folder (it has a `kernel.toml`) or a folder
+/// of such. Sorted by kernel name, filtered by `glob` when not empty. Every broken manifest is
+/// reported, a line each; two kernels of one name are `manifest`; nothing found is `not_found`.
+[[nodiscard]] core::Result<std::vector<core::Manifest>> load_manifests(
+    const std::vector<std::filesystem::path>& folders, const std::string& glob);
+
+struct PlanOptions {
+  std::vector<core::Target> targets;  ///< empty: each manifest's own
+  std::filesystem::path toolkit;      ///< empty: look for one
+  WorkerOptions worker;               ///< to ask a compiler who it is
+};
+
+struct PlannedKernel {
+  core::Manifest manifest;
+  std::vector<core::Target> targets;
+  Toolkit toolkit;
+  store::Toolchain toolchain;
+  std::map<store::CandidateRole, Inputs> inputs;
+};
+
+struct PlannedCandidate {
+  std::size_t kernel = 0;  ///< into Plan::kernels
+  std::string target;
+  Variant variant;
+  Specialisation special;
+  core::Digest code;
+  core::Digest key;
+  std::optional<store::CandidateState> known;  ///< what the store has under the key
+};
+
+/// All candidates the manifests ask for, and which of them the store knows.
+struct Plan {
+  std::vector<PlannedKernel> kernels;
+  std::vector<PlannedCandidate> candidates;  ///< by kernel, target, then expand's order
+};
+
+/// Expands, hashes and looks up. Writes nothing but a compiler's identity when it had to be asked.
+/// Errors: those of its parts, and `target` for a target the toolkit is too old for.
+[[nodiscard]] core::Result<Plan> make_plan(store::Store& store,
+                                           std::vector<core::Manifest> manifests,
+                                           const PlanOptions& options);
+
+}  // namespace cubinary::builder

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/worker.hpp"
+
+#include "cli/command.hpp"
+
+namespace cubinary::cli {
+
+void add_worker(Cli& cli) {
+  CLI::App* app = cli.app.add_subcommand("worker", "");
+  app->group("");  // hidden: `build` starts it
+  app->callback(
+      [&cli] { cli.run = []() -> core::Result<int> { return builder::serve_compile_jobs(); }; });
+}
+
+}  // namespace cubinary::cli
