@@ -16,9 +16,9 @@ namespace cubinary::client {
 
 /// Which part of a release; everything by default.
 struct FetchFilter {
-  std::string kernel_glob;                        ///< as the shell's; empty: all kernels
-  std::vector<core::Target> targets;              ///< empty: all
-  std::optional<core::DeviceClass> device_class;  ///< only targets that run on it
+  std::string kernel_glob = {};                        ///< as the shell's; empty: all kernels
+  std::vector<core::Target> targets = {};              ///< empty: all
+  std::optional<core::DeviceClass> device_class = {};  ///< only targets that run on it
 };
 
 struct FetchedArtifact {
