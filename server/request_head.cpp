@@ -99,6 +99,7 @@ struct Framing {
   std::array<bool, k_wanted.size()> seen{};
   bool has_length = false;
   bool has_encoding = false;
+  bool has_body = false;  ///< a length above zero
 };
 
 std::optional<HeadRefusal> take_field(std::string_view name, std::string_view value,
@@ -126,9 +127,7 @@ std::optional<HeadRefusal> take_field(std::string_view name, std::string_view va
     if (value.empty() || !std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; })) {
       return HeadRefusal{400, "the header content-length is no number"};
     }
-    if (value.find_first_not_of('0') != std::string_view::npos) {
-      return HeadRefusal{413, "no route of this server takes a request body"};
-    }
+    framing.has_body = value.find_first_not_of('0') != std::string_view::npos;
   } else if (same_ignoring_case(name, "transfer-encoding")) {
     framing.has_encoding = true;
   } else if (same_ignoring_case(name, "connection")) {
@@ -229,10 +228,11 @@ tl::expected<RequestHead, HeadRefusal> parse_head(std::string_view head, const H
       return tl::unexpected<HeadRefusal>(*std::move(refusal));
     }
   }
-  if (framing.has_encoding) {
-    return framing.has_length
-               ? refuse(400, "content-length and transfer-encoding must not come together")
-               : refuse(413, "no route of this server takes a request body");
+  if (framing.has_encoding && framing.has_length) {
+    return refuse(400, "content-length and transfer-encoding must not come together");
+  }
+  if (framing.has_encoding || framing.has_body) {
+    return refuse(413, "no route of this server takes a request body");
   }
   if (version == "HTTP/1.1" && !framing.seen[0]) {
     return refuse(400, "the header host is missing");
