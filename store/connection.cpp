@@ -276,6 +276,14 @@ Result<void> Connection::execute_script(const std::string& sql) {
   return {};
 }
 
+Result<void> Connection::checkpoint() {
+  // Cutting waits for readers as a writer would; what they still need is cut another time.
+  sqlite3_busy_timeout(m_handle, 0);
+  Result<void> result = run("PRAGMA wal_checkpoint(TRUNCATE)");
+  sqlite3_busy_timeout(m_handle, k_busy_timeout_ms);
+  return result;
+}
+
 std::int64_t Connection::last_insert_id() const {
   return sqlite3_last_insert_rowid(m_handle);
 }

@@ -125,6 +125,9 @@ class Connection {
   /// Runs a script of several statements, without the cache.
   [[nodiscard]] core::Result<void> execute_script(const std::string& sql);
 
+  /// Checkpoints and cuts the write-ahead log as far as is possible without waiting for readers.
+  [[nodiscard]] core::Result<void> checkpoint();
+
   [[nodiscard]] std::int64_t last_insert_id() const;
   /// Rows the last statement inserted, updated or deleted.
   [[nodiscard]] std::int64_t changes() const;

@@ -67,8 +67,9 @@ Result<GcResult> collect(Connection& connection) {
 
 Result<void> shrink(Store& store) {
   // Pages in use move into the free ones, which is a change like any other.
-  return store.write(
-      [](Writer& writer) { return writer.connection().run("PRAGMA incremental_vacuum"); });
+  TRY(store.write(
+      [](Writer& writer) { return writer.connection().run("PRAGMA incremental_vacuum"); }));
+  return store.checkpoint();
 }
 
 Result<GcResult> gc(Store& store, bool dry_run) {

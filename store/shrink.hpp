@@ -6,7 +6,7 @@
 
 namespace cubinary::store {
 
-/// Gives the pages a deletion freed back to the file system, in one transaction.
+/// Gives the pages a deletion freed back to the file system.
 [[nodiscard]] core::Result<void> shrink(Store& store);
 
 }  // namespace cubinary::store

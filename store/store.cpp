@@ -305,6 +305,14 @@ Result<Reader> Store::reader() const {
   return Reader(std::move(home), std::move(connection));
 }
 
+Result<void> Store::checkpoint() {
+  if (!writable()) {
+    return fail(ErrorCode::permission, path().string() + " is open for reading only");
+  }
+  const std::lock_guard lock(m_impl->write_mutex);
+  return m_impl->writing->connection().checkpoint();
+}
+
 Result<void> Store::write(const std::function<Result<void>(Writer&)>& body) {
   if (!writable()) {
     return fail(ErrorCode::permission, path().string() + " is open for reading only");

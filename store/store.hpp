@@ -91,6 +91,10 @@ class Store {
   /// disk roll back. Not to be nested. `permission` on a store opened for reading.
   [[nodiscard]] core::Result<void> write(const std::function<core::Result<void>(Writer&)>& body);
 
+  /// Moves the write-ahead log into the file and cuts it, as far as readers' snapshots allow;
+  /// closing does the same. `permission` on a store opened for reading.
+  [[nodiscard]] core::Result<void> checkpoint();
+
  private:
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
