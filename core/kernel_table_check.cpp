@@ -204,7 +204,7 @@ class Checker {
       return bad(where + ".type: \"" + argument.type + "\" is no type parameter and no dtype");
     }
     if (argument.kind == ArgumentKind::bytes) {
-      const std::int64_t align = argument.byte_align == 0 ? 8 : argument.byte_align;
+      const std::int64_t align = argument.byte_align;
       if (argument.byte_size < 1 || argument.byte_size > k_max_byte_size) {
         return bad(where + ".bytes: " + std::to_string(argument.byte_size) +
                    " is no size a kernel parameter can have");

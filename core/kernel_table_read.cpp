@@ -127,11 +127,10 @@ Result<Argument> read_argument(const Node& node) {
   TRY_ASSIGN(argument.length, find_expression(node, "length"));
   TRY_ASSIGN(argument.is, find_expression(node, "is"));
   TRY_ASSIGN(argument.default_value, read_number(node, "default"));
-  constexpr std::int64_t k_handle_bytes = 8;
   TRY_ASSIGN(argument.byte_size,
-             node.integer_or("bytes", 0, k_max,
-                             argument.kind == ArgumentKind::handle ? k_handle_bytes : 0));
-  TRY_ASSIGN(argument.byte_align, node.integer_or("align", 0, k_max, 0));
+             node.integer_or("bytes", 0, k_max, argument.kind == ArgumentKind::handle ? 8 : 0));
+  TRY_ASSIGN(argument.byte_align,
+             node.integer_or("align", 0, k_max, argument.kind == ArgumentKind::bytes ? 8 : 0));
   TRY_ASSIGN(argument.nullable, node.boolean_or("nullable", false));
   TRY_ASSIGN(argument.zeroed, node.boolean_or("zeroed", false));
   return argument;

@@ -97,9 +97,7 @@ Value to_value(const Argument& argument) {
   }
   if (argument.kind == ArgumentKind::bytes) {
     object["bytes"] = argument.byte_size;
-    if (argument.byte_align != 0) {
-      object["align"] = argument.byte_align;
-    }
+    object["align"] = argument.byte_align;
   }
   put(object, "nullable", argument.nullable);
   put(object, "zeroed", argument.zeroed);
