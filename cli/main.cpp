@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
            cli::add_serve,
            cli::add_fetch,
            cli::add_explain,
+           cli::add_store,
+           cli::add_token,
            cli::add_worker,
        }) {
     add(command);
