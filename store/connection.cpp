@@ -22,6 +22,23 @@ bool means_full(int system_errno) {
   return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG;
 }
 
+/// The errno behind an I/O failure. SQLite's own answer is whatever errno holds by the time it
+/// looks, so the database's and its log's files are asked for theirs.
+int io_errno(sqlite3* handle) {
+  int found = sqlite3_system_errno(handle);
+  for (const int which : {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER}) {
+    sqlite3_file* file = nullptr;
+    int number = 0;
+    if (sqlite3_file_control(handle, "main", which, static_cast<void*>(&file)) == SQLITE_OK &&
+        file != nullptr && file->pMethods != nullptr &&
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK &&
+        means_full(number)) {
+      found = number;
+    }
+  }
+  return found;
+}
+
 /// `file:` URI of an absolute path: everything that has a meaning in a URI is escaped.
 std::string immutable_uri(const std::filesystem::path& path) {
   static constexpr char k_hex[] = "0123456789ABCDEF";
@@ -297,7 +314,9 @@ bool Connection::in_transaction() const {
 Error Connection::error(int status) const {
   const char* detail = m_handle == nullptr ? sqlite3_errstr(status) : sqlite3_errmsg(m_handle);
   const int system_errno = m_handle == nullptr ? 0 : sqlite3_system_errno(m_handle);
-  return sqlite_error(status, system_errno, detail, m_path);
+  const bool writing = status == SQLITE_IOERR_WRITE || status == SQLITE_IOERR_FSYNC ||
+                       status == SQLITE_IOERR_SHMSIZE || status == SQLITE_IOERR_TRUNCATE;
+  return sqlite_error(status, writing ? io_errno(m_handle) : system_errno, detail, m_path);
 }
 
 }  // namespace cubinary::store

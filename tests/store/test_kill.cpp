@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -111,7 +112,7 @@ TEST_CASE("a full disk is said, and the store stays good") {
   REQUIRE(child >= 0);
   if (child == 0) {
     signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{600'000, 600'000};
+    const rlimit limit{3'000'000, 3'000'000};
     auto store = Store::open(path, {Access::write, false, "full disk test"});
     int status = 2;
     if (store && setrlimit(RLIMIT_FSIZE, &limit) == 0) {
@@ -128,6 +129,9 @@ TEST_CASE("a full disk is said, and the store stays good") {
                              written.error().message.find("disk is full") != std::string::npos &&
                              number > 10;
           status = right ? 0 : 3;
+          if (!right) {
+            std::fprintf(stderr, "after %u: %s\n", number, written.error().message.c_str());
+          }
           break;
         }
       }
