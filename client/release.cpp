@@ -143,24 +143,25 @@ Result<void> Release::open_online(const SourceName& name) {
   TRY(read_index(document->bytes));
 
   if (!m_options.trust.keys.empty()) {
-    auto signature_digest = find_signature();
-    if (signature_digest) {
-      m_signature_digest = *signature_digest;
-    } else if (!m_options.trust.allow_unsigned ||
-               signature_digest.error().code != ErrorCode::signature) {
-      return fail(std::move(signature_digest).error());
+    TRY_ASSIGN(const auto signature, find_signature());
+    if (signature) {
+      m_signature_digest = *signature;
+    } else if (!m_options.trust.allow_unsigned) {
+      return fail(ErrorCode::signature,
+                  "release \"" + m_tag + "\" in " + m_place + " is not signed (no tag " +
+                      oci::signature_tag(m_index_digest) +
+                      "): sign it (cubinary release sign), or copy its signature tag too");
     }
   }
   m_cache->put(Cache::Kind::blob, m_index_digest, document->bytes);
   return {};
 }
 
-Result<core::Digest> Release::find_signature() {
-  const auto place = "release \"" + m_tag + "\" in " + m_place;
+Result<std::optional<core::Digest>> Release::find_signature() {
   auto manifest = m_source->manifest(oci::signature_tag(m_index_digest), m_options.deadline);
   if (manifest) {
     TRY(check_signature(manifest->digest, manifest->bytes));
-    return manifest->digest;
+    return std::optional(manifest->digest);
   }
   if (manifest.error().code != ErrorCode::not_found) {
     return fail(std::move(manifest).error());
@@ -178,7 +179,7 @@ Result<core::Digest> Release::find_signature() {
       continue;
     }
     if (auto checked = check_signature(document.digest, document.bytes)) {
-      return document.digest;
+      return std::optional(document.digest);
     } else {
       refused = checked.error();
     }
@@ -186,9 +187,7 @@ Result<core::Digest> Release::find_signature() {
   if (refused) {
     return fail(*std::move(refused));
   }
-  return fail(ErrorCode::signature,
-              place + " is not signed (no tag " + oci::signature_tag(m_index_digest) +
-                  "): sign it (cubinary release sign), or copy its signature tag too");
+  return std::optional<core::Digest>();
 }
 
 Result<void> Release::check_signature(const core::Digest& manifest_digest,

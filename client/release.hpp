@@ -83,7 +83,8 @@ class Release {
   core::Result<void> open_online(const SourceName& name);
   core::Result<void> open_offline(const SourceName& name);
   core::Result<void> read_index(core::ByteView bytes);
-  core::Result<core::Digest> find_signature();
+  /// The signature's manifest, checked; none when there is no signature at all.
+  core::Result<std::optional<core::Digest>> find_signature();
   core::Result<void> check_signature(const core::Digest& manifest_digest, core::ByteView manifest);
   core::Result<void> check_serial(const SourceName& name);
   core::Result<core::Bytes> document(const core::Digest& digest, std::uint64_t max_bytes,

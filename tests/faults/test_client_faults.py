@@ -280,7 +280,7 @@ class ClientFaults(unittest.TestCase):
 
     def test_a_target_that_is_not_there(self):
         self.bad("--target", "sm_80", says="sm_90, sm_120")
-        self.bad("--target", "sm_9", status=2, says="sm_90")
+        self.bad("--target", "sm_9", status=2, says="did you mean")
         self.bad("--device-class", "sm80-s108-l40M-b5120-m40G", says="targets are sm_90, sm_120")
         self.bad("--kernel", "scal", says="scale")
 
