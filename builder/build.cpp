@@ -174,9 +174,9 @@ class Build {
       explain_all();
     }
     TRY(order_tasks());
-    const unsigned jobs = std::min<unsigned>(
-        m_options.jobs != 0 ? m_options.jobs : std::max(1U, std::thread::hardware_concurrency()),
-        static_cast<unsigned>(std::max<std::size_t>(m_tasks.size(), 1)));
+    const unsigned most =
+        m_options.jobs != 0 ? m_options.jobs : std::max(1U, std::thread::hardware_concurrency());
+    const auto jobs = static_cast<unsigned>(std::min<std::size_t>(most, m_tasks.size()));
     m_observer.planned(m_plan.candidates.size(), m_to_compile, jobs);
     if (!m_tasks.empty()) {
       TRY(compile(jobs));

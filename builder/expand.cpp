@@ -83,8 +83,42 @@ std::vector<Variant> specialisations(const Manifest& manifest) {
   return all;
 }
 
-auto sort_key(const Variant& variant) {
-  return std::tie(variant.role, variant.types, variant.compile_axes, variant.config);
+bool before(const Variant& a, const Variant& b) {
+  return std::tie(a.role, a.types, a.compile_axes, a.config) <
+         std::tie(b.role, b.types, b.compile_axes, b.config);
+}
+
+/// Untuned, a kernel runs with its default config or one of `prefer`: one of them must be there for
+/// all types and compile axes. `variants` are sorted.
+Result<void> check_untuned_choice(const Manifest& manifest, const Target& target,
+                                  const std::vector<Variant>& variants,
+                                  const std::vector<Variant>& specialised) {
+  std::vector<core::Config> choices{code_part(manifest, manifest.default_config())};
+  for (const core::Config& prefer : manifest.prefer) {
+    core::Config config = manifest.default_config();
+    for (const auto& [name, value] : prefer) {
+      config[name] = value;
+    }
+    choices.push_back(code_part(manifest, config));
+  }
+  for (Variant variant : specialised) {
+    const bool served = std::any_of(choices.begin(), choices.end(), [&](const core::Config& each) {
+      variant.config = each;
+      return std::binary_search(variants.begin(), variants.end(), variant, before);
+    });
+    if (!served) {
+      std::string which = core::to_display(variant.types);
+      if (!variant.compile_axes.empty()) {
+        which += " " + core::to_display(variant.compile_axes);
+      }
+      return fail(ErrorCode::manifest, manifest.path.string() + ": for " + which + " on " +
+                                           target.text() +
+                                           " the rules leave out the default config (" +
+                                           core::to_display(manifest.default_config()) +
+                                           ") and all of `prefer`: one must always be valid");
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -107,25 +141,10 @@ Result<std::vector<Variant>> expand(const Manifest& manifest, const Target& targ
             " candidates for " + target.text() +
             ": tighten its rules (`cubinary expand --count` shows what each one leaves out)");
   }
-  const auto less = [](const Variant& a, const Variant& b) { return sort_key(a) < sort_key(b); };
-  std::sort(variants.begin(), variants.end(), less);
+  std::sort(variants.begin(), variants.end(), before);
 
-  const core::Config default_config = code_part(manifest, manifest.default_config());
   const std::vector<Variant> wanted = specialisations(manifest);
-  for (Variant with_default : wanted) {
-    with_default.config = default_config;
-    if (!std::binary_search(variants.begin(), variants.end(), with_default, less)) {
-      std::string which = core::to_display(with_default.types);
-      if (!with_default.compile_axes.empty()) {
-        which += " " + core::to_display(with_default.compile_axes);
-      }
-      return fail(ErrorCode::manifest, manifest.path.string() + ": for " + which + " on " +
-                                           target.text() +
-                                           " the rules leave out the default config (" +
-                                           core::to_display(manifest.default_config()) +
-                                           "): every kernel needs one that is always valid");
-    }
-  }
+  TRY(check_untuned_choice(manifest, target, variants, wanted));
   const auto add_helpers = [&](CandidateRole role) {
     for (Variant helper : wanted) {
       helper.role = role;
@@ -138,7 +157,7 @@ Result<std::vector<Variant>> expand(const Manifest& manifest, const Target& targ
   if (manifest.prepare) {
     add_helpers(CandidateRole::prepare);
   }
-  std::sort(variants.begin(), variants.end(), less);
+  std::sort(variants.begin(), variants.end(), before);
   return variants;
 }
 

@@ -92,6 +92,19 @@ class Toolchains {
   std::map<Backend, Known> m_known;
 };
 
+/// Whether untuned choices cover every shape: a property of the manifest's text, so it is tested
+/// once.
+Result<void> check_coverage(store::Store& store, const Manifest& manifest) {
+  {
+    TRY_ASSIGN(const store::Reader reader, store.reader());
+    TRY_ASSIGN(const std::optional<store::Kernel> known, store::find_kernel(reader, manifest.name));
+    if (known && !known->inputs.empty() && known->manifest == manifest.text) {
+      return {};
+    }
+  }
+  return core::check_default_covers(manifest);
+}
+
 Result<void> check_target(const Target& target, const PlannedKernel& kernel) {
   const core::ToolkitVersion first = core::first_toolkit(target);
   if (kernel.toolchain.version < first) {
@@ -200,6 +213,7 @@ Result<Plan> make_plan(store::Store& store, std::vector<Manifest> manifests,
   Toolchains toolchains(store, options);
   InputScanner scanner;
   for (Manifest& manifest : manifests) {
+    TRY(check_coverage(store, manifest));
     PlannedKernel kernel;
     kernel.manifest = std::move(manifest);
     kernel.targets = options.targets.empty() ? kernel.manifest.targets : options.targets;

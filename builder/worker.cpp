@@ -190,7 +190,9 @@ Worker::Answer Worker::run(const CompileJob& job, std::chrono::milliseconds limi
       m_impl->end();
       answer.outcome = Outcome::timed_out;
       answer.message = "the compiler was stopped after " +
-                       std::to_string(std::chrono::duration<double>(limit).count()) + " s";
+                       (limit.count() % 1000 == 0 ? std::to_string(limit.count() / 1000) + " s"
+                                                  : std::to_string(limit.count()) + " ms") +
+                       " (--time-limit)";
       return answer;
     case FrameEnd::stopped:
       m_impl->end();

@@ -108,7 +108,7 @@ Result<int> run(Options& options) {
   }
   if (style != BuildStyle::json && !summary->stopped) {
     TRY_ASSIGN(const std::string table, build_table(store, *summary));
-    std::printf("\n%s\n", table.c_str());
+    std::printf("\n%s", table.c_str());
   }
   std::printf("%s", summary_line(*summary, style).c_str());
   std::fflush(stdout);

@@ -11,6 +11,7 @@
 
 #include "cli/table.hpp"
 #include "core/json.hpp"
+#include "store/maintenance.hpp"
 
 namespace cubinary::cli {
 
@@ -296,7 +297,11 @@ Result<std::string> build_table(const store::Store& store, const BuildSummary& s
                    std::to_string(group.failed), group.registers.text(), group.smem.text(),
                    group.spills.text(), format_bytes(group.raw), format_bytes(group.stored)});
   }
-  return table.text();
+  TRY_ASSIGN(const store::Stats stats, store::stats(store));
+  const std::uint64_t stored = stats.artifact_stored_bytes + stats.dictionary_bytes;
+  return table.text() + "\nThe store's " + std::to_string(stats.artifacts) +
+         " cubins: " + format_bytes(stats.artifact_raw_bytes) + ", stored in " +
+         format_bytes(stored) + ", dictionaries included\n";
 }
 
 std::string summary_line(const BuildSummary& summary, BuildStyle style) {
