@@ -131,6 +131,10 @@ Result<void> Release::open_online(const SourceName& name) {
         }
       }
     }
+    // A tag that is there but leads to nothing: a copy that broke off, not a misspelt name.
+    if (std::ranges::find(names, m_tag) != names.end()) {
+      return fail(document.error());
+    }
     return fail(ErrorCode::not_found,
                 "no release \"" + m_tag + "\" in " + name.place() +
                     (names.empty() ? std::string() : "; there are " + joined(names)) +

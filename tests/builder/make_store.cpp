@@ -5,12 +5,14 @@
 #include <exception>
 #include <string_view>
 
+#include <unistd.h>
+
 #include "tests/builder/synthetic_store.hpp"
 
 int main(int argc, char** argv) {
   using namespace cubinary;
   if (argc < 2) {
-    std::fputs("usage: make_store FILE [--failed-default]\n", stderr);
+    std::fputs("usage: make_store FILE [--failed-default | --hold]\n", stderr);
     return 2;
   }
   const bool failed_default = argc > 2 && std::string_view(argv[2]) == "--failed-default";
@@ -28,6 +30,11 @@ int main(int argc, char** argv) {
     };
     tests::fill(store, tests::scale_manifest(), {"sm_90", "sm_120"}, options);
     tests::fill(store, tests::attend_manifest(), {"sm_90"});
+    if (argc > 2 && std::string_view(argv[2]) == "--hold") {
+      std::puts("holding");
+      std::fflush(stdout);
+      ::pause();
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "make_store: %s\n", error.what());
     return 1;
