@@ -94,7 +94,7 @@ Result<std::int64_t> run(std::span<const Instruction> code, const std::int64_t* 
         if (b < 1) {
           return failure(*at, b, 0);
         }
-        *top = std::bit_width(static_cast<std::uint64_t>(b)) - 1;
+        *top = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(b))) - 1;
         continue;
       case Op::pow2_ceil:
         if (b < 1 || b > (std::int64_t{1} << 62)) {

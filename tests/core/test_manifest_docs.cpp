@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -45,6 +46,27 @@ TEST_CASE("the manifests of the reference page parse and cover every shape") {
       FAIL(covered.error().message);
     }
   }
+}
+
+TEST_CASE("the kernels' manifests parse and cover every shape") {
+  int count = 0;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(std::string(CUBINARY_SOURCE) + "/kernels")) {
+    const auto path = folder.path() / "kernel.toml";
+    if (!std::filesystem::exists(path)) {
+      continue;
+    }
+    ++count;
+    const auto manifest = load_manifest(path);
+    if (!manifest) {
+      FAIL(manifest.error().message);
+    }
+    const auto covered = check_default_covers(*manifest);
+    if (!covered) {
+      FAIL(covered.error().message);
+    }
+  }
+  CHECK(count >= 3);
 }
 
 TEST_CASE("the interface page states the digest of the reference page's example") {
