@@ -24,8 +24,8 @@ constexpr std::uint64_t k_max_artifact_bytes = 512U << 20U;
 constexpr int k_level = 3;
 /// A dictionary is packed once for all its artifacts.
 constexpr int k_dictionary_level = 9;
-/// A connection keeps the dictionaries of the few kernels it is reading.
-constexpr std::size_t k_max_cached_dictionaries = 8;
+/// At most 1 MiB each where repack made them.
+constexpr std::size_t k_max_cached_dictionaries = 4;
 
 using SharedBytes = std::shared_ptr<const Bytes>;
 

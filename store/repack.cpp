@@ -20,7 +20,7 @@ namespace {
 /// A longer prefix finds more to refer to, but is walked over once for each artifact compressed.
 /// Whole cubins in a prefix beat a dictionary trained on them at every size: configs of one kernel
 /// share long runs of code.
-constexpr std::uint64_t k_max_prefix_bytes = 512U << 10U;
+constexpr std::uint64_t k_max_prefix_bytes = 1U << 20U;
 /// Stored artifacts replaced in one transaction.
 constexpr std::size_t k_batch = 256;
 
@@ -104,10 +104,17 @@ Result<PreparedArtifact> prepare_again(const Reader& reader, const Stored& artif
 
 Result<void> replace(Connection& connection, std::span<const Stored> artifacts,
                      std::span<const PreparedArtifact> prepared, DictionaryId dictionary) {
+  // Rows that only shrink would leave their pages half empty: out with all of them, then in again.
+  for (const Stored& artifact : artifacts) {
+    TRY(connection.run("DELETE FROM artifact_data WHERE artifact_id = ?1", artifact.id));
+  }
   for (std::size_t i = 0; i < artifacts.size(); ++i) {
     TRY(connection.run("UPDATE artifact SET stored_size = ?2, dictionary_id = ?3 WHERE id = ?1",
                        artifacts[i].id, prepared[i].stored.size(), dictionary));
-    TRY(connection.run("UPDATE artifact_data SET bytes = ?2 WHERE artifact_id = ?1",
+    // Nothing to insert for one that gc dropped meanwhile.
+    TRY(
+        connection.run("INSERT INTO artifact_data (artifact_id, bytes) "
+                       "SELECT id, ?2 FROM artifact WHERE id = ?1",
                        artifacts[i].id, core::ByteView(prepared[i].stored)));
   }
   return {};

@@ -265,8 +265,9 @@ Result<void> Store::open_writer(bool create) {
     if (!create) {
       return fail(ErrorCode::not_a_store, path().string() + " is empty, so no store yet");
     }
-    // Both must be said before the first page is written.
-    TRY(connection->run("PRAGMA page_size = 4096"));
+    // Both must be said before the first page is written. Small pages: a store has some fifty
+    // tables and indexes, and most cubins pack into a few hundred bytes.
+    TRY(connection->run("PRAGMA page_size = 2048"));
     TRY(connection->run("PRAGMA auto_vacuum = INCREMENTAL"));
   }
   {
