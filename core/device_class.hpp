@@ -29,8 +29,8 @@ struct DeviceClass {
   friend auto operator<=>(const DeviceClass&, const DeviceClass&) = default;
 };
 
-/// How unlike two classes are, ≥ 0: Σ|log2| over SM count, L2, bus and memory, plus 4 for another minor
-/// and 64 for another major capability. Zero only for equal classes.
+/// How unlike two classes are, ≥ 0: Σ|log2| over SM count, L2, bus and memory, plus 4 for another
+/// minor and 64 for another major capability. Zero only for equal classes.
 [[nodiscard]] double distance(const DeviceClass& a, const DeviceClass& b);
 
 }  // namespace cubinary::core

@@ -20,16 +20,17 @@ namespace cubinary::core {
 /// unary `! -`, primary. Primaries: decimal integer, name, dotted name (`target.smem_optin`,
 /// `device.sm_count`), `sizeof(NAME)`, `align(NAME)`, parentheses, and the functions
 /// `ceil_div(a,b) min(a,b,…) max(a,b,…) log2(a) pow2_ceil(a)`. Comparisons and logic give 0 or 1.
-/// `&&`, `||` and `?:` evaluate only what they need. Division and `%` truncate toward zero as in C++,
-/// `ceil_div` rounds up, `log2` down. Comparisons of one level do not chain (`a < b < c` is refused).
-/// Overflow, division by zero, log2 or pow2_ceil of a value below 1 are errors that give the column.
+/// `&&`, `||` and `?:` evaluate only what they need. Division and `%` truncate toward zero as in
+/// C++, `ceil_div` rounds up, `log2` down. Comparisons of one level do not chain (`a < b < c` is
+/// refused). Overflow, division by zero, log2 or pow2_ceil of a value below 1 are errors that give
+/// the column.
 ///
 /// `sizeof(T)`, `align(x)` and dotted names are variables spelled just so (no inner spaces).
 /// Immutable; may be shared and evaluated by many threads.
 class Expression {
  public:
-  /// Errors are `expression`, their message ends in "at column N" (1-based). Nesting deeper than 64 or
-  /// text longer than 4096 bytes is refused.
+  /// Errors are `expression`, their message ends in "at column N" (1-based). Nesting deeper than 64
+  /// or text longer than 4096 bytes is refused.
   [[nodiscard]] static Result<Expression> parse(std::string_view text);
 
   /// The text as given.

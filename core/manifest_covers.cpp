@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::int64_t, 12> k_sizes = {0,   1,    2,    3,    7,     64,
                                                   127, 1000, 1024, 4099, 65536, 1000003};
-constexpr std::size_t k_most_shapes = 800;
+constexpr std::size_t k_most_shapes = 400;
 constexpr std::array<std::int64_t, 2> k_sm_counts = {16, 188};
 
 /// An expression whose variables are looked up once, as places in one vector of values.
