@@ -126,7 +126,8 @@ class TestBuild(BuildCase):
         self.assertRegex(result.stdout, r"\A8 candidates, 8 to compile with \d+ workers?\n")
         self.assertEqual(len(re.findall(r"^ok: scale .* for sm_90 \(\d+ ms\)$", result.stdout, re.M)), 8)
         self.assertRegex(result.stdout, r"(?m)^kernel +types +target +ok +failed +registers +smem B +spills B +raw +stored$")
-        self.assertRegex(result.stdout, r"(?m)^scale +T=f32 +sm_90 +3 +0 +\d+(-\d+)? +0 +0 +[\d.]+ KB +[\d.]+ KB$")
+        self.assertRegex(result.stdout, r"(?m)^scale +T=f32 +sm_90 +3 +0 +\d+(-\d+)? +0 +0 +[\d.]+ KB +[\d.]+ K?B$")
+        self.assertRegex(result.stdout, r"(?m)^The store's 8 cubins: [\d.]+ KB, stored in [\d.]+ KB, dictionaries included$")
         self.assertRegex(result.stdout, r"(?m)^scale \(reference\) +T=i32 +sm_90 +1 +0 ")
         self.assertRegex(result.stdout, r"(?m)^8 ok, 0 failed, 0 unchanged; [\d.]+ s, [\d.]+ s of CPU$")
 
