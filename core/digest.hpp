@@ -50,7 +50,8 @@ class Hasher {
 
   Hasher& update(ByteView bytes);
   Hasher& update(std::string_view text) { return update(as_bytes(text)); }
-  /// Adds the length (8 bytes, little endian) and then the text, so that fields cannot run together.
+  /// Adds the length (8 bytes, little endian) and then the text, so that fields cannot run
+  /// together.
   Hasher& field(std::string_view text);
   /// Ends the computation; the object may then be reused from the start.
   [[nodiscard]] Digest finish();

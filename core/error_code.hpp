@@ -7,7 +7,8 @@
 
 namespace cubinary::core {
 
-/// Every kind of expected failure. The numbers are part of the C ABI (`cubinary_status`): append only.
+/// Every kind of expected failure. The numbers are part of the C ABI (`cubinary_status`): append
+/// only.
 enum class ErrorCode : std::uint8_t {
   internal = 1,        ///< a bug in Cubinary
   usage,               ///< the command line, query or API was used wrongly

@@ -45,8 +45,8 @@ class UniqueFd {
 [[nodiscard]] Result<std::string> read_text_file(const std::filesystem::path& path,
                                                  std::uint64_t max_bytes);
 
-/// Replaces `path` by `bytes` or leaves it as it was: a temporary beside it, fsync, rename, fsync of
-/// the folder. Missing parent folders are made. On failure nothing is left behind.
+/// Replaces `path` by `bytes` or leaves it as it was: a temporary beside it, fsync, rename, fsync
+/// of the folder. Missing parent folders are made. On failure nothing is left behind.
 [[nodiscard]] Result<void> write_file_atomic(const std::filesystem::path& path, ByteView bytes,
                                              unsigned mode = 0644);
 

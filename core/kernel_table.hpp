@@ -24,27 +24,27 @@ enum class Origin : std::uint8_t {
 
 /// One launch's compiled function in an artifact.
 struct EntrySymbol {
-  std::string symbol;                ///< mangled name for cuModuleGetFunction
-  std::int64_t max_threads = 0;      ///< a block of this function may have, as compiled
+  std::string symbol;            ///< mangled name for cuModuleGetFunction
+  std::int64_t max_threads = 0;  ///< a block of this function may have, as compiled
   std::int64_t registers = 0;
-  std::int64_t static_smem = 0;      ///< bytes
-  std::int64_t spill_bytes = 0;      ///< stores + loads
+  std::int64_t static_smem = 0;  ///< bytes
+  std::int64_t spill_bytes = 0;  ///< stores + loads
 };
 
 /// One way to run the kernel: a config, the artifact that holds its code, and what it is good for.
 struct TableEntry {
   Types types;
-  Shape shape;                ///< compile axes always; all axes when tuned
-  std::string device_class;   ///< empty: any device the target runs on
-  Config config;              ///< all tunables
+  Shape shape;               ///< compile axes always; all axes when tuned
+  std::string device_class;  ///< empty: any device the target runs on
+  Config config;             ///< all tunables
   Origin origin = Origin::fallback;
-  int rank = 0;               ///< order among fallbacks: lower is tried first
+  int rank = 0;  ///< order among fallbacks: lower is tried first
   Digest artifact;
-  std::uint64_t offset = 0;   ///< in the unpacked pack
+  std::uint64_t offset = 0;  ///< in the unpacked pack
   std::uint64_t size = 0;
-  std::vector<EntrySymbol> symbols;         ///< one a step
-  std::optional<double> time_us;            ///< median, when measured
-  std::optional<double> confidence;         ///< half width of the interval / median
+  std::vector<EntrySymbol> symbols;               ///< one a step
+  std::optional<double> time_us;                  ///< median, when measured
+  std::optional<double> confidence;               ///< half width of the interval / median
   std::map<std::string, std::string> provenance;  ///< toolkit, backend, build key, driver, …
 };
 
@@ -60,21 +60,21 @@ struct KernelTable {
   std::vector<std::pair<std::string, LocatedExpression>> lets;
   std::vector<LocatedExpression> rules;
   std::vector<Argument> arguments;
-  std::vector<Step> steps;            ///< `entry` kept for people
-  std::vector<TableEntry> entries;    ///< sorted: types, shape, device class, rank, config
+  std::vector<Step> steps;          ///< `entry` kept for people
+  std::vector<TableEntry> entries;  ///< sorted: types, shape, device class, rank, config
 
-  Digest pack;                        ///< the zstd frame's digest
-  std::uint64_t pack_size = 0;        ///< of the frame
-  std::uint64_t pack_raw_size = 0;    ///< unpacked
+  Digest pack;                      ///< the zstd frame's digest
+  std::uint64_t pack_size = 0;      ///< of the frame
+  std::uint64_t pack_raw_size = 0;  ///< unpacked
 };
 
 /// One target's kernel tables: the config blob of an OCI manifest.
 struct Catalogue {
   std::string release;
   Target target;
-  ToolkitVersion toolkit;             ///< newest toolkit that made any artifact
-  int minimum_driver = 0;             ///< lowest driver branch that loads every artifact
-  std::vector<KernelTable> kernels;   ///< sorted by name
+  ToolkitVersion toolkit;            ///< newest toolkit that made any artifact
+  int minimum_driver = 0;            ///< lowest driver branch that loads every artifact
+  std::vector<KernelTable> kernels;  ///< sorted by name
 };
 
 /// The launch part of a table (no entries, no pack) from a manifest.

@@ -20,8 +20,8 @@ struct DeviceFacts {
   std::int64_t smem_optin = 0;  ///< bytes a block may opt in to; 0: the target's own limit
 };
 
-/// Alignment in bytes of each pointer the caller will pass, by argument name; one not named counts as
-/// aligned to its element size only.
+/// Alignment in bytes of each pointer the caller will pass, by argument name; one not named counts
+/// as aligned to its element size only.
 using Alignments = std::map<std::string, std::int64_t>;
 
 /// The values all expressions of a table see for one config, shape and alignment.
@@ -39,8 +39,8 @@ class LaunchScope {
   std::map<std::string, std::int64_t, std::less<>> m_values;
 };
 
-/// Whether every rule holds; the first that does not is `broken` (its text), an evaluation error counts
-/// as not holding.
+/// Whether every rule holds; the first that does not is `broken` (its text), an evaluation error
+/// counts as not holding.
 struct RuleCheck {
   bool ok = false;
   std::string broken;
@@ -56,7 +56,7 @@ struct ParameterSource {
     constant,        ///< `size` bytes of `value`
   };
   From from = From::constant;
-  std::size_t index = 0;               ///< of the caller's argument
+  std::size_t index = 0;  ///< of the caller's argument
   std::uint64_t offset = 0;
   std::size_t size = 8;
   std::array<std::byte, 8> value{};
@@ -64,13 +64,13 @@ struct ParameterSource {
 
 /// One launch, computed: all that is left at launch time is to fill in pointers and scalars.
 struct StepPlan {
-  std::size_t step = 0;                       ///< index into the table's steps and entry's symbols
+  std::size_t step = 0;  ///< index into the table's steps and entry's symbols
   std::array<std::uint32_t, 3> grid{1, 1, 1};
   std::array<std::uint32_t, 3> block{1, 1, 1};
   std::array<std::uint32_t, 3> cluster{0, 0, 0};  ///< zeros: none
   std::uint32_t dynamic_smem = 0;
   bool cooperative = false;
-  bool empty = false;                         ///< an empty grid: succeeds without a launch
+  bool empty = false;  ///< an empty grid: succeeds without a launch
   std::vector<ParameterSource> parameters;
 };
 
@@ -94,9 +94,9 @@ struct LaunchPlan {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> zeroed;
 };
 
-/// Plans the launches of `entry` for a shape. Refuses, by name: a rule that does not hold, a negative
-/// axis, dimensions beyond CUDA's limits or the symbol's max_threads, shared memory beyond the
-/// device's, a value that does not fit its scalar's type, lengths whose bytes overflow.
+/// Plans the launches of `entry` for a shape. Refuses, by name: a rule that does not hold, a
+/// negative axis, dimensions beyond CUDA's limits or the symbol's max_threads, shared memory beyond
+/// the device's, a value that does not fit its scalar's type, lengths whose bytes overflow.
 [[nodiscard]] Result<LaunchPlan> plan_launch(const KernelTable& table, const TableEntry& entry,
                                              const Shape& shape, const Alignments& alignments,
                                              const Target& target, const DeviceFacts& device);

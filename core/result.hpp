@@ -14,8 +14,8 @@ namespace cubinary::core {
 
 /// An expected failure: what kind, what happened, and what to do next.
 ///
-/// `message` is one sentence a user can act on; it already names the file, line and field where there
-/// is one. `with_context` puts outer circumstances in front of it ("kernel rmsnorm: …").
+/// `message` is one sentence a user can act on; it already names the file, line and field where
+/// there is one. `with_context` puts outer circumstances in front of it ("kernel rmsnorm: …").
 struct Error {
   ErrorCode code = ErrorCode::internal;
   std::string message;
@@ -43,19 +43,18 @@ using Result = tl::expected<T, Error>;
 #define CUBINARY_CONCAT(a, b) CUBINARY_CONCAT_(a, b)
 
 /// Returns the error of `expr` from the enclosing function; `expr` is a Result<void>-like value.
-#define TRY(expr)                                                                      \
-  do {                                                                                 \
-    if (auto try_result_ = (expr); !try_result_) {                                     \
-      return ::cubinary::core::fail(std::move(try_result_).error());                   \
-    }                                                                                  \
+#define TRY(expr)                                                    \
+  do {                                                               \
+    if (auto try_result_ = (expr); !try_result_) {                   \
+      return ::cubinary::core::fail(std::move(try_result_).error()); \
+    }                                                                \
   } while (false)
 
 /// Declares or assigns `lhs` from the value of `expr`, or returns its error.
-#define TRY_ASSIGN(lhs, expr)                                                          \
-  TRY_ASSIGN_(CUBINARY_CONCAT(try_value_, __LINE__), lhs, expr)
-#define TRY_ASSIGN_(tmp, lhs, expr)                                                    \
-  auto tmp = (expr);                                                                   \
-  if (!tmp) {                                                                          \
-    return ::cubinary::core::fail(std::move(tmp).error());                             \
-  }                                                                                    \
+#define TRY_ASSIGN(lhs, expr) TRY_ASSIGN_(CUBINARY_CONCAT(try_value_, __LINE__), lhs, expr)
+#define TRY_ASSIGN_(tmp, lhs, expr)                        \
+  auto tmp = (expr);                                       \
+  if (!tmp) {                                              \
+    return ::cubinary::core::fail(std::move(tmp).error()); \
+  }                                                        \
   lhs = std::move(*tmp)
