@@ -67,14 +67,13 @@ Result<int> print_stats(const Options& options) {
                  std::to_string(stats.candidates_failed) + " failed"});
   table.add_row({"artifacts", std::to_string(stats.artifacts),
                  format_bytes(stats.artifact_stored_bytes),
-                 format_bytes(stats.artifact_raw_bytes) + " raw, " +
-                     format_ratio(stats.artifact_raw_bytes, stored) + " with dictionaries"});
+                 format_bytes(stats.artifact_raw_bytes) + " raw; with dictionaries " +
+                     format_ratio(stats.artifact_raw_bytes, stored)});
   table.add_row({"dictionaries", "", format_bytes(stats.dictionary_bytes), ""});
   table.add_row({"measurements", std::to_string(stats.measurements), "", ""});
   table.add_row({"releases", std::to_string(stats.releases), format_bytes(stats.blob_bytes), ""});
-  table.add_row(
-      {"file", "", format_bytes(stats.file_bytes),
-       format_ratio(stats.artifact_raw_bytes, stats.file_bytes) + " of raw, all counted"});
+  table.add_row({"file", "", format_bytes(stats.file_bytes),
+                 "raw / file " + format_ratio(stats.artifact_raw_bytes, stats.file_bytes)});
   std::fputs(table.text().c_str(), stdout);
   return 0;
 }

@@ -33,7 +33,7 @@ class StoreCommands(unittest.TestCase):
         self.assertEqual(stats["artifact_raw_bytes"], 8 * 6000)
         table = run("store", "stats", "--store", self.store)
         self.assertIn("artifacts", table.stdout)
-        self.assertIn("48.0 KB raw", table.stdout)
+        self.assertIn("48.0 KB raw; with dictionaries", table.stdout)
 
     def test_backup_and_fsck(self):
         copy = self.folder / "copy.db"
