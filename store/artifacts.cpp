@@ -22,8 +22,8 @@ constexpr std::uint64_t k_max_artifact_bytes = 512U << 20U;
 /// Building waits for this, and it costs compilers' time: higher levels take a hundred times longer
 /// for a tenth of the bytes. What matters is the dictionary, and repack sees to that.
 constexpr int k_level = 3;
-/// A dictionary is packed once for all its artifacts.
-constexpr int k_dictionary_level = 9;
+/// A dictionary is packed once for all its artifacts: a few hundredths of what compiling them took.
+constexpr int k_dictionary_level = 17;
 /// At most 1 MiB each where repack made them.
 constexpr std::size_t k_max_cached_dictionaries = 4;
 
@@ -48,6 +48,26 @@ Result<SharedBytes> dictionary_bytes(Connection& connection, const Statement& ro
     cache.erase(cache.begin());
   }
   return cache[digest] = std::make_shared<const Bytes>(std::move(*bytes));
+}
+
+/// The artifact's bytes from its frame or its dictionary, by the columns of read_artifact's query.
+Result<Bytes> unpack(const Statement& row, const Bytes* dictionary) {
+  const std::uint64_t size = row.size(0);
+  if (!row.is_null(6)) {
+    const std::uint64_t offset = row.size(6);
+    if (dictionary == nullptr || offset > dictionary->size() ||
+        size > dictionary->size() - offset) {
+      return fail(ErrorCode::corrupt, "it lies outside its dictionary");
+    }
+    const ByteView slice = ByteView(*dictionary).subspan(offset, size);
+    return Bytes(slice.begin(), slice.end());
+  }
+  core::DecompressOptions options;
+  options.max_bytes = size;
+  if (dictionary != nullptr) {
+    (row.integer(1) != 0 ? options.dictionary : options.prefix) = *dictionary;
+  }
+  return core::decompress(row.blob(5), options);
 }
 
 core::Error damaged(const Connection& connection, const Digest& digest, std::string_view why) {
@@ -108,12 +128,14 @@ Result<ArtifactId> put_artifact(Writer& writer, const PreparedArtifact& artifact
 
 Result<Bytes> read_artifact(const Reader& reader, const Digest& digest) {
   Connection& connection = reader.connection();
-  TRY_ASSIGN(Statement row,
-             connection.query("SELECT a.size, d.trained, d.digest, d.size, d.stored, b.bytes "
-                              "FROM artifact a LEFT JOIN dictionary d ON d.id = a.dictionary_id "
-                              "LEFT JOIN artifact_data b ON b.artifact_id = a.id "
-                              "WHERE a.digest = ?1",
-                              digest));
+  TRY_ASSIGN(
+      Statement row,
+      connection.query(
+          "SELECT a.size, d.trained, d.digest, d.size, d.stored, b.bytes, "
+          "a.dictionary_offset FROM artifact a LEFT JOIN dictionary d ON d.id = a.dictionary_id "
+          "LEFT JOIN artifact_data b ON b.artifact_id = a.id "
+          "WHERE a.digest = ?1",
+          digest));
   auto found = row.step();
   if (!found) {
     return fail(found.error().code == ErrorCode::corrupt
@@ -124,14 +146,11 @@ Result<Bytes> read_artifact(const Reader& reader, const Digest& digest) {
     return fail(ErrorCode::not_found,
                 "no artifact " + digest.text() + " in " + connection.path().string());
   }
-  core::DecompressOptions options;
-  options.max_bytes = row.size(0);
   SharedBytes dictionary;
   if (!row.is_null(1)) {
     TRY_ASSIGN(dictionary, dictionary_bytes(connection, row, 2));
-    (row.integer(1) != 0 ? options.dictionary : options.prefix) = *dictionary;
   }
-  auto raw = core::decompress(row.blob(5), options);
+  auto raw = unpack(row, dictionary.get());
   if (!raw) {
     return fail(damaged(connection, digest, raw.error().message));
   }

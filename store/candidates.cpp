@@ -324,11 +324,14 @@ Result<void> for_each_candidate(const Reader& reader, const CandidateFilter& fil
       connection.query(
           "SELECT c.id, k.name, c.role, c.build_key, t.json, x.json, g.json, c.target, n.backend, "
           "n.major, n.minor, n.identity, c.status, c.message, CASE WHEN ?5 THEN c.log ELSE '' END, "
-          "c.compile_ms, c.cpu_ms, a.digest, a.size, a.stored_size, c.extra_entries, c.created "
+          "c.compile_ms, c.cpu_ms, a.digest, a.size, a.stored_size + CASE WHEN "
+          "a.dictionary_offset IS NULL THEN 0 ELSE length(d.stored) * a.size / d.size END, "
+          "c.extra_entries, c.created "
           "FROM candidate c JOIN kernel k ON k.id = c.kernel_id "
           "JOIN json_value t ON t.id = c.types_id JOIN json_value x ON x.id = c.axes_id "
           "JOIN json_value g ON g.id = c.config_id JOIN toolchain n ON n.id = c.toolchain_id "
           "LEFT JOIN artifact a ON a.id = c.artifact_id "
+          "LEFT JOIN dictionary d ON d.id = a.dictionary_id "
           "WHERE " +
               which +
               " AND (?2 = '' OR c.target = ?2) "

@@ -72,8 +72,9 @@ struct Candidate {
   double compile_ms = 0;  ///< wall
   double cpu_ms = 0;
   std::optional<core::Digest> artifact;
-  std::uint64_t raw_size = 0;              ///< read only: of the artifact
-  std::uint64_t stored_size = 0;           ///< read only: as stored
+  std::uint64_t raw_size = 0;  ///< read only: of the artifact
+  std::uint64_t stored_size =
+      0;  ///< read only: as stored, or its share of the dictionary it lies in
   std::vector<core::EntrySymbol> symbols;  ///< one a step
   std::vector<std::string> extra_entries;  ///< entries in the cubin nobody asked for
   std::int64_t created = 0;                ///< Unix seconds; set by the store

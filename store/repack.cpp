@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -21,6 +22,8 @@ namespace {
 /// Whole cubins in a prefix beat a dictionary trained on them at every size: configs of one kernel
 /// share long runs of code.
 constexpr std::uint64_t k_max_prefix_bytes = 1U << 20U;
+/// Saving less than this part of all is not worth a dictionary to unpack for every read.
+constexpr std::uint64_t k_worthwhile = 16;
 /// Stored artifacts replaced in one transaction.
 constexpr std::size_t k_batch = 256;
 
@@ -66,22 +69,36 @@ Result<Plan> make_plan(Connection& connection, std::string_view kernel, std::str
   return plan;
 }
 
+/// The new dictionary's bytes, and where in them an artifact lies that is one of its parts.
+struct Prefix {
+  Bytes bytes;
+  std::vector<std::optional<std::uint64_t>> offsets;  ///< one an artifact of the plan
+};
+
 /// Artifacts evenly spread over the order they were built in, which goes by types and config, one
-/// after the other.
-Result<Bytes> make_prefix(const Reader& reader, std::span<const Stored> artifacts) {
+/// after the other: as large a share of all as fits.
+Result<Prefix> make_prefix(const Reader& reader, std::span<const Stored> artifacts) {
   std::uint64_t total = 0;
   for (const Stored& artifact : artifacts) {
     total += artifact.size;
   }
-  const std::uint64_t stride =
-      std::max<std::uint64_t>(1, (total + k_max_prefix_bytes - 1) / k_max_prefix_bytes);
-  Bytes prefix;
-  for (std::size_t i = 0; i < artifacts.size(); i += stride) {
-    if (prefix.size() + artifacts[i].size > k_max_prefix_bytes && !prefix.empty()) {
-      continue;
+  const double share = static_cast<double>(std::min(total, k_max_prefix_bytes)) /
+                       static_cast<double>(std::max<std::uint64_t>(total, 1));
+  Prefix prefix;
+  std::uint64_t passed = 0;
+  for (const Stored& artifact : artifacts) {
+    // Having passed a part of all bytes, the same part of the prefix should be there. Half a byte
+    // more, lest rounding leaves one out where all fit.
+    passed += artifact.size;
+    const std::uint64_t offset = prefix.bytes.size();
+    const bool due =
+        static_cast<double>(offset + artifact.size) <= static_cast<double>(passed) * share + 0.5;
+    prefix.offsets.emplace_back();
+    if (due || offset == 0) {
+      TRY_ASSIGN(const Bytes raw, read_artifact(reader, artifact.digest));
+      prefix.bytes.insert(prefix.bytes.end(), raw.begin(), raw.end());
+      prefix.offsets.back() = offset;
     }
-    TRY_ASSIGN(const Bytes raw, read_artifact(reader, artifacts[i].digest));
-    prefix.insert(prefix.end(), raw.begin(), raw.end());
   }
   return prefix;
 }
@@ -102,20 +119,31 @@ Result<PreparedArtifact> prepare_again(const Reader& reader, const Stored& artif
   return again;
 }
 
-Result<void> replace(Connection& connection, std::span<const Stored> artifacts,
-                     std::span<const PreparedArtifact> prepared, DictionaryId dictionary) {
+/// Where and how one artifact is kept from now on.
+struct Kept {
+  ArtifactId id = 0;
+  std::optional<std::uint64_t> offset;  ///< in the dictionary; else
+  Bytes frame;
+};
+
+Result<void> replace(Connection& connection, std::span<const Kept> artifacts,
+                     DictionaryId dictionary) {
   // Rows that only shrink would leave their pages half empty: out with all of them, then in again.
-  for (const Stored& artifact : artifacts) {
+  for (const Kept& artifact : artifacts) {
     TRY(connection.run("DELETE FROM artifact_data WHERE artifact_id = ?1", artifact.id));
   }
-  for (std::size_t i = 0; i < artifacts.size(); ++i) {
-    TRY(connection.run("UPDATE artifact SET stored_size = ?2, dictionary_id = ?3 WHERE id = ?1",
-                       artifacts[i].id, prepared[i].stored.size(), dictionary));
-    // Nothing to insert for one that gc dropped meanwhile.
+  for (const Kept& artifact : artifacts) {
     TRY(
-        connection.run("INSERT INTO artifact_data (artifact_id, bytes) "
-                       "SELECT id, ?2 FROM artifact WHERE id = ?1",
-                       artifacts[i].id, core::ByteView(prepared[i].stored)));
+        connection.run("UPDATE artifact SET stored_size = ?2, dictionary_id = ?3, "
+                       "dictionary_offset = ?4 WHERE id = ?1",
+                       artifact.id, artifact.frame.size(), dictionary, artifact.offset));
+    if (!artifact.offset) {
+      // Nothing to insert for one that gc dropped meanwhile.
+      TRY(
+          connection.run("INSERT INTO artifact_data (artifact_id, bytes) "
+                         "SELECT id, ?2 FROM artifact WHERE id = ?1",
+                         artifact.id, core::ByteView(artifact.frame)));
+    }
   }
   return {};
 }
@@ -138,7 +166,7 @@ Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
                                        std::string_view target) {
   Plan plan;
   Dictionary dictionary;
-  std::vector<PreparedArtifact> prepared;
+  std::vector<Kept> kept;
   std::uint64_t before = 0;
   std::uint64_t after = 0;
   {
@@ -147,14 +175,19 @@ Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
     if (plan.artifacts.size() < 2 || 2 * plan.artifacts.size() < 3 * plan.covered) {
       return 0;
     }
-    TRY_ASSIGN(dictionary.bytes, make_prefix(reader, plan.artifacts));
+    TRY_ASSIGN(Prefix prefix, make_prefix(reader, plan.artifacts));
+    dictionary.bytes = std::move(prefix.bytes);
     dictionary.id = -1;  // until it is put
     before = plan.dictionary_bytes;
-    for (const Stored& artifact : plan.artifacts) {
-      TRY_ASSIGN(PreparedArtifact again, prepare_again(reader, artifact, dictionary));
+    for (std::size_t i = 0; i < plan.artifacts.size(); ++i) {
+      const Stored& artifact = plan.artifacts[i];
       before += artifact.stored_size;
-      after += again.stored.size();
-      prepared.push_back(std::move(again));
+      kept.push_back({artifact.id, prefix.offsets[i], {}});
+      if (!prefix.offsets[i]) {
+        TRY_ASSIGN(PreparedArtifact again, prepare_again(reader, artifact, dictionary));
+        after += again.stored.size();
+        kept.back().frame = std::move(again.stored);
+      }
     }
   }
 
@@ -165,24 +198,22 @@ Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
                writer.connection().find_integer(
                    "SELECT length(stored) FROM dictionary WHERE id = ?1", dictionary.id));
     after += static_cast<std::uint64_t>(stored.value_or(0));
-    pays = after < before;
+    pays = after + after / k_worthwhile < before;
     return pays ? Result<void>() : fail(ErrorCode::cancelled, "not smaller");
   });
   if (!pays) {
     return 0;
   }
   TRY(put);
-  const std::span<const Stored> artifacts = plan.artifacts;
-  const std::span<const PreparedArtifact> frames = prepared;
-  for (std::size_t first = 0; first < artifacts.size(); first += k_batch) {
-    const std::size_t count = std::min(k_batch, artifacts.size() - first);
+  const std::span<const Kept> all = kept;
+  for (std::size_t first = 0; first < all.size(); first += k_batch) {
+    const std::size_t count = std::min(k_batch, all.size() - first);
     TRY(store.write([&](Writer& writer) {
-      return replace(writer.connection(), artifacts.subspan(first, count),
-                     frames.subspan(first, count), dictionary.id);
+      return replace(writer.connection(), all.subspan(first, count), dictionary.id);
     }));
   }
   TRY(store.write([&](Writer& writer) {
-    return finish(writer.connection(), kernel, target, dictionary.id, artifacts.size());
+    return finish(writer.connection(), kernel, target, dictionary.id, all.size());
   }));
   TRY(shrink(store));
   return before - after;

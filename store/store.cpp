@@ -267,7 +267,7 @@ Result<void> Store::open_writer(bool create) {
     }
     // Both must be said before the first page is written. Small pages: a store has some fifty
     // tables and indexes, and most cubins pack into a few hundred bytes.
-    TRY(connection->run("PRAGMA page_size = 2048"));
+    TRY(connection->run("PRAGMA page_size = 1024"));
     TRY(connection->run("PRAGMA auto_vacuum = INCREMENTAL"));
   }
   {

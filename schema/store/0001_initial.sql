@@ -63,14 +63,16 @@ CREATE TABLE current_dictionary (
   PRIMARY KEY (kernel, target)
 ) STRICT, WITHOUT ROWID;
 
--- Immutable bytes named by the digest of what a loader gets. The bytes stand in their own table, so
--- that sizes and digests are read without walking over them.
+-- Immutable bytes named by the digest of what a loader gets: a frame in artifact_data, or, when
+-- dictionary_offset says where, a part of the dictionary's own bytes. Frames stand in their own table,
+-- so that sizes and digests are read without walking over them.
 CREATE TABLE artifact (
-  id            INTEGER PRIMARY KEY,
-  digest        BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
-  size          INTEGER NOT NULL,
-  stored_size   INTEGER NOT NULL,
-  dictionary_id INTEGER REFERENCES dictionary (id)
+  id                INTEGER PRIMARY KEY,
+  digest            BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+  size              INTEGER NOT NULL,
+  stored_size       INTEGER NOT NULL,                    -- of the frame; 0 when there is none
+  dictionary_id     INTEGER REFERENCES dictionary (id),
+  dictionary_offset INTEGER CHECK (dictionary_offset IS NULL OR dictionary_id IS NOT NULL)
 ) STRICT;
 
 CREATE INDEX artifact_by_dictionary ON artifact (dictionary_id);
