@@ -2,7 +2,9 @@
 #include "builder/expand.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "builder/space.hpp"
@@ -19,7 +21,7 @@ using store::CandidateRole;
 namespace {
 
 Variant variant_of(const Manifest& manifest, const Space& space,
-                   const std::vector<std::size_t>& choice) {
+                   std::span<const std::uint32_t> choice) {
   Variant variant;
   for (std::size_t d = 0; d < space.code_depth(); ++d) {
     const Space::Variable& variable = space.variables()[d];
@@ -125,21 +127,27 @@ Result<void> check_untuned_choice(const Manifest& manifest, const Target& target
 
 Result<std::vector<Variant>> expand(const Manifest& manifest, const Target& target) {
   const Space space(manifest, target);
-  std::vector<Variant> variants;
-  bool too_many = false;
+  // Choices first, as numbers: a space that is too large is refused before it takes much memory.
+  const std::size_t depth = space.code_depth();
+  std::vector<std::uint32_t> choices;
+  std::uint64_t found = 0;
   space.for_each_candidate([&](const std::vector<std::size_t>& choice) {
-    too_many = variants.size() == k_max_candidates;
-    if (!too_many) {
-      variants.push_back(variant_of(manifest, space, choice));
-    }
-    return !too_many;
+    std::transform(choice.begin(), choice.begin() + static_cast<std::ptrdiff_t>(depth),
+                   std::back_inserter(choices),
+                   [](std::size_t value) { return static_cast<std::uint32_t>(value); });
+    return ++found <= k_max_candidates;
   });
-  if (too_many) {
+  if (found > k_max_candidates) {
     return fail(
         ErrorCode::too_large,
         "kernel " + manifest.name + " expands to more than " + std::to_string(k_max_candidates) +
             " candidates for " + target.text() +
             ": tighten its rules (`cubinary expand --count` shows what each one leaves out)");
+  }
+  std::vector<Variant> variants;
+  variants.reserve(found);
+  for (std::uint64_t i = 0; i < found; ++i) {
+    variants.push_back(variant_of(manifest, space, std::span(choices).subspan(i * depth, depth)));
   }
   std::sort(variants.begin(), variants.end(), before);
 
