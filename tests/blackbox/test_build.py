@@ -120,6 +120,16 @@ class TestBuild(BuildCase):
         _, summary = self.build("--target", "sm_90", folder=self.tmp / "a b" / "ключ")
         self.assertEqual((summary["ok"], summary["failed"]), (8, 0))
 
+    def test_a_folder_of_unpacked_wheels_is_a_toolkit(self):
+        library = next(path for path in pathlib.Path("/usr/local/cuda").glob("lib*/libnvrtc.so.1?") if path.exists()) \
+            if pathlib.Path("/usr/local/cuda").exists() else self.skipTest("no toolkit to make the folder from")
+        self.kernel("scale")
+        part = self.tmp / "wheels" / "nvidia" / "cuda_nvrtc"
+        part.mkdir(parents=True)
+        (part / "lib").symlink_to(library.parent)
+        _, summary = self.build("--target", "sm_90", "--toolkit", self.tmp / "wheels")
+        self.assertEqual((summary["ok"], summary["failed"]), (8, 0))
+
     def test_the_table(self):
         self.kernel("scale")
         result = self.cubinary("build", self.tmp / "kernels", "--store", self.store, "--target", "sm_90")
@@ -186,6 +196,14 @@ class TestFailures(BuildCase):
         self.assertRegex(by_role["kernel"]["message"], "stopped after 2")
         # The reference shares the source but not the instantiation.
         self.assertEqual((by_role["reference"]["status"], summary["failed"]), ("ok", 1))
+
+    def test_a_compiler_that_eats_memory_costs_one_candidate(self):
+        self.kernel("slow")
+        candidates, summary = self.build("--memory-limit", "0.25", "--time-limit", "200", status=1)
+        (failed,) = [c for c in candidates if c["status"] != "ok"]
+        self.assertEqual(failed["role"], "kernel")
+        self.assertIn(failed["status"], ("failed", "crashed"))
+        self.assertEqual((summary["ok"], summary["failed"]), (1, 1))
 
     def test_a_compiler_that_crashes_costs_one_candidate(self):
         self.kernel("slow")
