@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <string>
 #include <utility>
 
 #include <unistd.h>
@@ -65,10 +67,20 @@ void print_report(const client::Release& release, const client::Cache& cache,
                   const client::FetchReport& report) {
   std::printf("release %s  %s\n%s\n\n", release.name().c_str(),
               release.index_digest().text().c_str(), trust_text(release).c_str());
-  Table table({"kernel", "target", "artifact", ">bytes", "verified"});
+  struct Sum {
+    std::size_t artifacts = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;  // what --json lists one by one
   for (const auto& artifact : report.artifacts) {
-    table.add_row({artifact.kernel, artifact.target.text(), artifact.digest.hex().substr(0, 16),
-                   std::to_string(artifact.bytes), "yes"});
+    Sum& sum = sums[{artifact.kernel, artifact.target.text()}];
+    ++sum.artifacts;
+    sum.bytes += artifact.bytes;
+  }
+  Table table({"kernel", "target", ">artifacts", ">bytes", "verified"});
+  for (const auto& [key, sum] : sums) {
+    table.add_row(
+        {key.first, key.second, std::to_string(sum.artifacts), format_bytes(sum.bytes), "yes"});
   }
   std::printf("%s\n", table.text().c_str());
   std::printf("%zu artifact%s, %s, all verified; %zu of %zu pack%s received (%s)",  // one line

@@ -3,7 +3,7 @@
 
 A suite is a Python script with `harness.Case` classes that ends in `harness.main()`. ctest gives the
 folders in CUBINARY_BIN (programs), CUBINARY_LIB (libraries), CUBINARY_TESTS (test programs) and
-CUBINARY_SOURCE (the checkout); by hand, only CUBINARY_BIN is needed.
+CUBINARY_ROOT (the checkout); by hand, only CUBINARY_BIN is needed.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import threading
 import time
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("CUBINARY_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+SOURCE = pathlib.Path(os.environ.get("CUBINARY_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 
 
 def folder(variable):

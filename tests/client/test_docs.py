@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-PROJECT = os.environ["CUBINARY_SOURCE"]
+PROJECT = os.environ["CUBINARY_ROOT"]
 BIN, LIB, TESTS = (os.environ["CUBINARY_" + name] for name in ("BIN", "LIB", "TESTS"))
 
 

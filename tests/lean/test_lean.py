@@ -14,7 +14,7 @@ BUILD_BIN = os.environ["CUBINARY_BIN"]
 TESTS = os.environ["CUBINARY_TESTS"]
 ROOT = os.path.join(TESTS, "lean-root")
 LIBRARY = os.path.join(BUILD_LIB, "libcubinary.so.0")
-SIZE_LIMIT = 6_000_000
+SIZE_LIMIT = 7_200_000  # of which Debian's static OpenSSL is 3.9 MB
 FLOOR = (2, 36)  # Debian 12's; what the build machine's own static archives need
 LIBC_PARTS = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"}
 # A build that is not static is tested all the same: what it needs comes along.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the unit tests of the coverage build and reports line coverage by room.
+# Runs the unit tests under AddressSanitizer and UBSan, and reports the line coverage they reach, by room.
 set -euo pipefail
-cd "$1"
-build=build/coverage
+build=$1
+cd "$(dirname "$0")/../.."
 find "$build" -name '*.gcda' -delete
 ctest --test-dir "$build" -L unit --output-on-failure --no-tests=error --progress
 gcovr --root . --object-directory "$build" -j "$(nproc)" --gcov-ignore-parse-errors=all \
