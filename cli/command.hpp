@@ -11,9 +11,9 @@ namespace cubinary::cli {
 
 /// The program's command line while it is being described and parsed.
 ///
-/// A subcommand's `add_` function describes itself on `app`; its CLI11 callback stores in `run` what to
-/// do. `run` returns the exit status of an answer (0 done, 1 the answer is no or some work failed), or
-/// an Error, which main prints as one line and maps to the status of the error table.
+/// A subcommand's `add_` function describes itself on `app`; its CLI11 callback stores in `run`
+/// what to do. `run` returns the exit status of an answer (0 done, 1 the answer is no or some work
+/// failed), or an Error, which main prints as one line and maps to the status of the error table.
 struct Cli {
   CLI::App& app;
   std::function<core::Result<int>()> run;

@@ -51,6 +51,7 @@ using Result = tl::expected<T, Error>;
   } while (false)
 
 /// Declares or assigns `lhs` from the value of `expr`, or returns its error.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot be put in parentheses.
 #define TRY_ASSIGN(lhs, expr) TRY_ASSIGN_(CUBINARY_CONCAT(try_value_, __LINE__), lhs, expr)
 #define TRY_ASSIGN_(tmp, lhs, expr)                        \
   auto tmp = (expr);                                       \
@@ -58,3 +59,4 @@ using Result = tl::expected<T, Error>;
     return ::cubinary::core::fail(std::move(tmp).error()); \
   }                                                        \
   lhs = std::move(*tmp)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -2,20 +2,21 @@
 /*
  * Cubinary: load and launch ahead-of-time compiled, tuned GPU kernels.
  *
- *   open     a release: a server, a registry or a directory; its signature is checked against your keys
- *   resolve  a kernel for element types, problem sizes and pointer alignments on the current device
- *   prepare  fetch, verify and load its code (optional; the first launch does it otherwise)
+ *   open     a release: a server, a registry or a directory; its signature is checked against your
+ * keys resolve  a kernel for element types, problem sizes and pointer alignments on the current
+ * device prepare  fetch, verify and load its code (optional; the first launch does it otherwise)
  *   launch   as often as you like
  *
  * Needs nothing but the CUDA driver (libcuda.so.1, opened with dlopen), and no CUDA headers.
  *
- * Threads: every function may be called from any thread. A context and a kernel may be used by several
- * threads at once, except that cubinary_close and cubinary_kernel_free must be the last use of theirs.
- * CUDA context: the calling thread's current context; when there is none, the device's primary context,
- * which is retained until the cubinary context is closed and all of its kernels are freed.
- * Structs: set `size` to sizeof the struct and every field you do not use to zero (CUBINARY_INIT does
- * it); later versions only append fields. Strings are UTF-8, zero-terminated and copied by the callee.
- * Nothing throws, exits or prints, except one warning line on stderr where `log` is not set.
+ * Threads: every function may be called from any thread. A context and a kernel may be used by
+ * several threads at once, except that cubinary_close and cubinary_kernel_free must be the last use
+ * of theirs. CUDA context: the calling thread's current context; when there is none, the device's
+ * primary context, which is retained until the cubinary context is closed and all of its kernels
+ * are freed. Structs: set `size` to sizeof the struct and every field you do not use to zero
+ * (CUBINARY_INIT does it); later versions only append fields. Strings are UTF-8, zero-terminated
+ * and copied by the callee. Nothing throws, exits or prints, except one warning line on stderr
+ * where `log` is not set.
  */
 #ifndef CUBINARY_H
 #define CUBINARY_H
@@ -38,28 +39,28 @@ struct CUstream_st; /* a CUstream or cudaStream_t points to it */
 /* 0 is success. The numbers never change; new ones may be added. */
 typedef enum cubinary_status {
   CUBINARY_OK = 0,
-  CUBINARY_ERROR_INTERNAL = 1,            /* a bug in Cubinary */
-  CUBINARY_ERROR_USAGE = 2,               /* a wrong argument */
+  CUBINARY_ERROR_INTERNAL = 1, /* a bug in Cubinary */
+  CUBINARY_ERROR_USAGE = 2,    /* a wrong argument */
   CUBINARY_ERROR_MANIFEST = 3,
-  CUBINARY_ERROR_EXPRESSION = 4,          /* a launch expression does not evaluate for this shape */
-  CUBINARY_ERROR_NOT_FOUND = 5,           /* no such kernel, release or file */
+  CUBINARY_ERROR_EXPRESSION = 4, /* a launch expression does not evaluate for this shape */
+  CUBINARY_ERROR_NOT_FOUND = 5,  /* no such kernel, release or file */
   CUBINARY_ERROR_EXISTS = 6,
   CUBINARY_ERROR_BUSY = 7,
   CUBINARY_ERROR_COMPILE_FAILED = 8,
-  CUBINARY_ERROR_BAD_CUBIN = 9,           /* the driver does not take the code */
-  CUBINARY_ERROR_CORRUPT = 10,            /* bytes that do not match their digest or format */
-  CUBINARY_ERROR_SIGNATURE = 11,          /* not signed, or by no pinned key */
+  CUBINARY_ERROR_BAD_CUBIN = 9,  /* the driver does not take the code */
+  CUBINARY_ERROR_CORRUPT = 10,   /* bytes that do not match their digest or format */
+  CUBINARY_ERROR_SIGNATURE = 11, /* not signed, or by no pinned key */
   CUBINARY_ERROR_EXPIRED = 12,
-  CUBINARY_ERROR_ROLLBACK = 13,           /* older than a release seen before */
+  CUBINARY_ERROR_ROLLBACK = 13, /* older than a release seen before */
   CUBINARY_ERROR_REVOKED = 14,
   CUBINARY_ERROR_INTERFACE_MISMATCH = 15, /* the kernel's arguments are not the ones asked for */
   CUBINARY_ERROR_NO_MATCH = 16,           /* nothing for this device, types or shape */
   CUBINARY_ERROR_TARGET = 17,
-  CUBINARY_ERROR_DRIVER = 18,             /* no driver, or one too old */
-  CUBINARY_ERROR_CUDA = 19,               /* a driver call failed */
+  CUBINARY_ERROR_DRIVER = 18, /* no driver, or one too old */
+  CUBINARY_ERROR_CUDA = 19,   /* a driver call failed */
   CUBINARY_ERROR_TOO_LARGE = 20,
   CUBINARY_ERROR_NOT_A_STORE = 21,
-  CUBINARY_ERROR_NEWER_FORMAT = 22,       /* made by a newer Cubinary */
+  CUBINARY_ERROR_NEWER_FORMAT = 22, /* made by a newer Cubinary */
   CUBINARY_ERROR_ENVIRONMENT = 23,
   CUBINARY_ERROR_DISK_FULL = 24,
   CUBINARY_ERROR_PERMISSION = 25,
@@ -73,25 +74,31 @@ typedef enum cubinary_status {
 } cubinary_status;
 
 typedef struct cubinary_context cubinary_context; /* an opened, verified release */
-typedef struct cubinary_kernel cubinary_kernel;   /* one kernel, resolved for one shape and device */
+typedef struct cubinary_kernel cubinary_kernel; /* one kernel, resolved for one shape and device */
 
 /* `cubinary_query query = CUBINARY_INIT(cubinary_query);` */
 #ifdef __cplusplus
-#define CUBINARY_INIT(type) \
-  ([]() { type cubinary_value_ = {}; cubinary_value_.size = sizeof(type); return cubinary_value_; }())
+#define CUBINARY_INIT(type)              \
+  ([]() {                                \
+    type cubinary_value_ = {};           \
+    cubinary_value_.size = sizeof(type); \
+    return cubinary_value_;              \
+  }())
 #else
 #define CUBINARY_INIT(type) ((type){.size = sizeof(type)})
 #endif
 
-/* ---- open ---------------------------------------------------------------------------------------- */
+/* ---- open
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct cubinary_options {
   size_t size;
-  /* DIR[:TAG] (an OCI layout), http[s]://HOST[:PORT][/REPOSITORY][:TAG] or oci://HOST/REPOSITORY[:TAG].
-   * NULL: the environment variable CUBINARY_SOURCE. Without a tag: the only release there. */
+  /* DIR[:TAG] (an OCI layout), http[s]://HOST[:PORT][/REPOSITORY][:TAG] or
+   * oci://HOST/REPOSITORY[:TAG]. NULL: the environment variable CUBINARY_SOURCE. Without a tag: the
+   * only release there. */
   const char* source;
-  /* Pinned public keys: files, or PEM text itself ("-----BEGIN …"). NULL: the file CUBINARY_KEY names.
-   * The release must be signed by one of them. */
+  /* Pinned public keys: files, or PEM text itself ("-----BEGIN …"). NULL: the file CUBINARY_KEY
+   * names. The release must be signed by one of them. */
   const char* const* keys;
   size_t key_count;
   /* The cache folder. NULL: $CUBINARY_CACHE, $XDG_CACHE_HOME/cubinary or ~/.cache/cubinary.
@@ -107,19 +114,21 @@ typedef struct cubinary_options {
   /* Warnings, one line each. NULL: stderr. May be called from any thread. */
   void (*log)(void* user, const char* message);
   void* log_user;
-  /* Resolve for this device class ("sm90-s132-l50M-b5120-m144G") instead of asking the driver, which is
-   * then not opened before prepare. For tools and tests on machines without a GPU. */
+  /* Resolve for this device class ("sm90-s132-l50M-b5120-m144G") instead of asking the driver,
+   * which is then not opened before prepare. For tools and tests on machines without a GPU. */
   const char* device_class;
 } cubinary_options;
 
-/* Opens a release and verifies its signature, expiry and serial. Catalogues and code are fetched when
- * a kernel first needs them. On failure *context is NULL and cubinary_error_message(NULL) says why. */
+/* Opens a release and verifies its signature, expiry and serial. Catalogues and code are fetched
+ * when a kernel first needs them. On failure *context is NULL and cubinary_error_message(NULL) says
+ * why. */
 CUBINARY_API cubinary_status cubinary_open(const cubinary_options* options,
                                            cubinary_context** context);
 /* Closes; NULL is allowed. Kernels that are still there stay usable until they are freed. */
 CUBINARY_API void cubinary_close(cubinary_context* context);
 
-/* ---- resolve ------------------------------------------------------------------------------------- */
+/* ---- resolve
+ * ------------------------------------------------------------------------------------- */
 
 typedef struct cubinary_type {
   const char* name;  /* type parameter, "T" */
@@ -152,8 +161,8 @@ typedef struct cubinary_query {
   size_t type_count;
   const cubinary_value* axes; /* every axis, in elements */
   size_t axis_count;
-  /* Alignment in bytes each pointer argument will have; one not named counts as aligned to its element
-   * only. Launch refuses a pointer that is less aligned than promised here. */
+  /* Alignment in bytes each pointer argument will have; one not named counts as aligned to its
+   * element only. Launch refuses a pointer that is less aligned than promised here. */
   const cubinary_value* alignments;
   size_t alignment_count;
   cubinary_match require;
@@ -166,18 +175,20 @@ CUBINARY_API cubinary_status cubinary_resolve(cubinary_context* context,
                                               cubinary_kernel** kernel);
 CUBINARY_API void cubinary_kernel_free(cubinary_kernel* kernel); /* NULL is allowed */
 
-/* ---- prepare and launch -------------------------------------------------------------------------- */
+/* ---- prepare and launch
+ * -------------------------------------------------------------------------- */
 
 /* Fetches, verifies and loads the code into the current CUDA context. After it, launch neither
- * allocates, locks nor loads, and may be captured in a CUDA graph. Calling it again does nothing. */
+ * allocates, locks nor loads, and may be captured in a CUDA graph. Calling it again does nothing.
+ */
 CUBINARY_API cubinary_status cubinary_prepare(cubinary_kernel* kernel);
 
 /* Bytes of device memory a launch needs beside its arguments, aligned to 256; often 0. */
 CUBINARY_API size_t cubinary_workspace_size(const cubinary_kernel* kernel);
 
-/* One argument: where its value lies and how many bytes it has. For a pointer argument the value is the
- * device pointer itself (8 bytes), as with cuLaunchKernel. `data` NULL: a scalar's default, or a null
- * pointer where the kernel allows it. */
+/* One argument: where its value lies and how many bytes it has. For a pointer argument the value is
+ * the device pointer itself (8 bytes), as with cuLaunchKernel. `data` NULL: a scalar's default, or
+ * a null pointer where the kernel allows it. */
 typedef struct cubinary_arg {
   const void* data;
   size_t size;
@@ -191,14 +202,16 @@ typedef struct cubinary_arg {
 #endif
 
 /* Launches on `stream` (NULL: the default stream). `args` in the kernel's order, all of them; when
- * cubinary_workspace_size is not 0, the workspace pointer follows as one more argument. Asynchronous, as
- * every launch is. An empty problem succeeds without a launch. Refused before the driver is touched: a
- * wrong number or size of arguments, a null or misaligned pointer; inside a stream capture, a kernel
- * that is not prepared; a kernel of another CUDA context than the current one. */
+ * cubinary_workspace_size is not 0, the workspace pointer follows as one more argument.
+ * Asynchronous, as every launch is. An empty problem succeeds without a launch. Refused before the
+ * driver is touched: a wrong number or size of arguments, a null or misaligned pointer; inside a
+ * stream capture, a kernel that is not prepared; a kernel of another CUDA context than the current
+ * one. */
 CUBINARY_API cubinary_status cubinary_launch(cubinary_kernel* kernel, const cubinary_arg* args,
                                              size_t n, struct CUstream_st* stream);
 
-/* ---- what was chosen ----------------------------------------------------------------------------- */
+/* ---- what was chosen
+ * ----------------------------------------------------------------------------- */
 
 /* Strings live as long as the kernel. */
 typedef struct cubinary_kernel_info {
@@ -236,10 +249,11 @@ CUBINARY_API cubinary_status cubinary_kernel_get_argument(const cubinary_kernel*
                                                           size_t index,
                                                           cubinary_argument_info* info);
 
-/* ---- errors -------------------------------------------------------------------------------------- */
+/* ---- errors
+ * -------------------------------------------------------------------------------------- */
 
-/* What went wrong in the calling thread's last failed call; "" before any. Valid until the next failed
- * call on this thread. `context` may be NULL and is there for the reader. */
+/* What went wrong in the calling thread's last failed call; "" before any. Valid until the next
+ * failed call on this thread. `context` may be NULL and is there for the reader. */
 CUBINARY_API const char* cubinary_error_message(const cubinary_context* context);
 /* The stable word of a status ("no_match"), "ok" for 0. */
 CUBINARY_API const char* cubinary_status_name(cubinary_status status);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for the driver where there is none: keeps the contract of the calls the client makes and
- * writes each one as a line to the file FAKE_CUDA_LOG. Read at every call, so that a test can change them:
- *   FAKE_CUDA_FAIL=NAME:STATUS      that call answers STATUS
- *   FAKE_CUDA_VERSION=13000         the driver's CUDA version
- *   FAKE_CUDA_CC=90                 the devices' capability
+ * Stands in for the driver where there is none: keeps the contract of the calls the client makes
+ * and writes each one as a line to the file FAKE_CUDA_LOG. Read at every call, so that a test can
+ * change them: FAKE_CUDA_FAIL=NAME:STATUS      that call answers STATUS FAKE_CUDA_VERSION=13000 the
+ * driver's CUDA version FAKE_CUDA_CC=90                 the devices' capability
  *   FAKE_CUDA_CAPTURING=1           every stream is being captured
  *   FAKE_CUDA_MAX_THREADS=1024      a function's block limit
- * A function's name tells the sizes of its parameters: `scale__p8_8_4` has three, of 8, 8 and 4 bytes.
- * A module's image must begin with "CUBIN ".
+ * A function's name tells the sizes of its parameters: `scale__p8_8_4` has three, of 8, 8 and 4
+ * bytes. A module's image must begin with "CUBIN ".
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -102,13 +101,26 @@ int cuDeviceGetName(char* name, int length, int device) {
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
   const int cc = number("FAKE_CUDA_CC", 90);
   switch (attribute) {
-    case 75: *value = cc / 10; break;
-    case 76: *value = cc % 10; break;
-    case 16: *value = device == 0 ? 132 : 114; break;
-    case 38: *value = 50 << 20; break;
-    case 37: *value = 5120; break;
-    case 97: *value = 232448; break;
-    default: return 1;
+    case 75:
+      *value = cc / 10;
+      break;
+    case 76:
+      *value = cc % 10;
+      break;
+    case 16:
+      *value = device == 0 ? 132 : 114;
+      break;
+    case 38:
+      *value = 50 << 20;
+      break;
+    case 37:
+      *value = 5120;
+      break;
+    case 97:
+      *value = 232448;
+      break;
+    default:
+      return 1;
   }
   return answer("cuDeviceGetAttribute");
 }
@@ -168,7 +180,7 @@ int cuModuleLoadData(struct module** module, const void* image) {
     return status != 0 ? status : 200;
   }
   *module = calloc(1, sizeof **module);
-  snprintf((*module)->image, sizeof (*module)->image, "%s", (const char*)image);
+  snprintf((*module)->image, sizeof(*module)->image, "%s", (const char*)image);
   (*module)->image[strcspn((*module)->image, "\n")] = '\0';
   snprintf(line, sizeof line, "cuModuleLoadData %s", (*module)->image);
   record(line);
@@ -181,7 +193,7 @@ int cuModuleUnload(struct module* module) {
 int cuModuleGetFunction(struct function** function, struct module* module, const char* name) {
   (void)module;
   *function = calloc(1, sizeof **function);
-  snprintf((*function)->name, sizeof (*function)->name, "%s", name);
+  snprintf((*function)->name, sizeof(*function)->name, "%s", name);
   (*function)->dynamic_smem = 48 << 10;
   return answer("cuModuleGetFunction");
 }
@@ -192,7 +204,7 @@ int cuFuncLoad(struct function* function) {
   return answer("cuFuncLoad");
 }
 int cuFuncGetAttribute(int* value, int attribute, struct function* function) {
-  *value = attribute == 0 ? number("FAKE_CUDA_MAX_THREADS", 1024)
+  *value = attribute == 0   ? number("FAKE_CUDA_MAX_THREADS", 1024)
            : attribute == 8 ? function->dynamic_smem
                             : 0;
   return answer("cuFuncGetAttribute");
@@ -210,10 +222,10 @@ int cuFuncSetAttribute(struct function* function, int attribute, int value) {
 static void record_launch(const struct function* function, const struct launch_config* config,
                           void** parameters) {
   char line[4096];
-  int at = snprintf(line, sizeof line, "launch %s grid=%u,%u,%u block=%u,%u,%u smem=%u stream=%p",
-                    function->name, config->grid[0], config->grid[1], config->grid[2],
-                    config->block[0], config->block[1], config->block[2], config->smem,
-                    config->stream);
+  int at =
+      snprintf(line, sizeof line, "launch %s grid=%u,%u,%u block=%u,%u,%u smem=%u stream=%p",
+               function->name, config->grid[0], config->grid[1], config->grid[2], config->block[0],
+               config->block[1], config->block[2], config->smem, config->stream);
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const struct launch_attribute* attribute = &config->attributes[i];
     if (attribute->id == 4) {

@@ -185,7 +185,7 @@ class ClientFaults(unittest.TestCase):
         self.bad("--timeout", "1", says="deadline")
 
     def test_statuses_that_trying_again_does_not_help(self):
-        for status, code in ((401, "credentials"), (403, "may not read"), (404, "no release")):
+        for status, code in ((401, "credentials"), (403, "may not read"), (404, "no tag or manifest")):
             self.server.requests.clear()
             self.server.faults = [Fault("/manifests/v1", "status", 1000, status=status)]
             self.bad(says=code, source=self.server.url + ":v1")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lean_program SOURCE KEY CACHE: what an application does, on a machine with libc and nothing else. */
-#include <stdio.h>
-
+/* lean_program SOURCE KEY CACHE: what an application does, on a machine with libc and nothing else.
+ */
 #include "cubinary.h"
+#include <stdio.h>
 
 static int failed(const char* what) {
   fprintf(stderr, "%s: %s\n", what, cubinary_error_message(NULL));
