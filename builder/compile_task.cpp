@@ -48,7 +48,7 @@ std::string listed(const std::vector<std::string>& names) {
 
 Result<std::string> find_symbol(const CubinInfo& info, const std::vector<std::string>& all,
                                 const std::string& entry, const std::string& told) {
-  const std::string symbol = told.empty() ? match_entry(entry, all).value_or("") : told;
+  std::string symbol = told.empty() ? match_entry(entry, all).value_or("") : told;
   if (!symbol.empty() && info.find(symbol) != nullptr) {
     return symbol;
   }

@@ -241,7 +241,7 @@ Result<void> write_index(const fs::path& path, const std::vector<std::string>& t
                                           (signature ? "signature" : "index") +
                                           ": run `cubinary store fsck`");
     }
-    manifests.push_back(
+    manifests.emplace_back(
         json::Object{{"mediaType", signature ? oci::k_manifest_type : oci::k_index_type},
                      {"digest", digest.text()},
                      {"size", blob->size},

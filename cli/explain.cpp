@@ -162,18 +162,18 @@ void print_plan(const core::Choice& choice, const core::LaunchPlan& plan) {
 json::Value to_json(const core::Choice& choice, const core::LaunchPlan& plan) {
   json::Array trace;
   for (const auto& step : choice.trace) {
-    trace.push_back(json::Object{{"match", core::match_name(step.match)},
-                                 {"target", step.target.text()},
-                                 {"config", core::to_display(step.entry->config)},
-                                 {"device_class", step.entry->device_class},
-                                 {"shape_distance", step.shape_distance},
-                                 {"class_distance", step.class_distance},
-                                 {"accepted", step.accepted},
-                                 {"reason", step.reason}});
+    trace.emplace_back(json::Object{{"match", core::match_name(step.match)},
+                                    {"target", step.target.text()},
+                                    {"config", core::to_display(step.entry->config)},
+                                    {"device_class", step.entry->device_class},
+                                    {"shape_distance", step.shape_distance},
+                                    {"class_distance", step.class_distance},
+                                    {"accepted", step.accepted},
+                                    {"reason", step.reason}});
   }
   json::Array steps;
   for (const auto& step : plan.steps) {
-    steps.push_back(
+    steps.emplace_back(
         json::Object{{"name", choice.table->steps.at(step.step).name},
                      {"grid", json::Array{step.grid[0], step.grid[1], step.grid[2]}},
                      {"block", json::Array{step.block[0], step.block[1], step.block[2]}},

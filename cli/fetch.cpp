@@ -94,12 +94,12 @@ json::Value to_json(const client::Release& release, const client::Cache& cache,
                     const client::FetchReport& report) {
   json::Array artifacts;
   for (const auto& artifact : report.artifacts) {
-    artifacts.push_back(json::Object{{"kernel", artifact.kernel},
-                                     {"target", artifact.target.text()},
-                                     {"artifact", artifact.digest.text()},
-                                     {"bytes", artifact.bytes},
-                                     {"entries", artifact.entries},
-                                     {"verified", true}});
+    artifacts.emplace_back(json::Object{{"kernel", artifact.kernel},
+                                        {"target", artifact.target.text()},
+                                        {"artifact", artifact.digest.text()},
+                                        {"bytes", artifact.bytes},
+                                        {"entries", artifact.entries},
+                                        {"verified", true}});
   }
   json::Object object{{"release", release.name()},
                       {"tag", release.tag()},

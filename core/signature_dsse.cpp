@@ -155,7 +155,7 @@ Result<std::string> dsse_sign(std::string_view payload_type, std::string_view pa
   Array signatures;
   for (const PrivateKey& key : keys) {
     TRY_ASSIGN(const Bytes signature, sign(key, message));
-    signatures.push_back(
+    signatures.emplace_back(
         Object{{"keyid", key.public_key().key_id()}, {"sig", base64_encode(signature)}});
   }
   return json::to_text(Object{{"payload", base64_encode(as_bytes(payload))},

@@ -21,12 +21,14 @@ struct context {
   int device;
   int retained;
 };
-struct module {
-  char image[64];
-};
 struct function {
   char name[256];
   int dynamic_smem;
+  struct function* next; /* of the same module, which owns them */
+};
+struct module {
+  char image[64];
+  struct function* functions;
 };
 struct launch_attribute {
   unsigned id;
@@ -187,12 +189,18 @@ int cuModuleLoadData(struct module** module, const void* image) {
   return 0;
 }
 int cuModuleUnload(struct module* module) {
+  for (struct function* function = module->functions; function != NULL;) {
+    struct function* next = function->next;
+    free(function);
+    function = next;
+  }
   free(module);
   return called("cuModuleUnload");
 }
 int cuModuleGetFunction(struct function** function, struct module* module, const char* name) {
-  (void)module;
   *function = calloc(1, sizeof **function);
+  (*function)->next = module->functions;
+  module->functions = *function;
   snprintf((*function)->name, sizeof(*function)->name, "%s", name);
   (*function)->dynamic_smem = 48 << 10;
   return answer("cuModuleGetFunction");
