@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder/nvrtc.hpp"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct CloseLibrary {
 }  // namespace
 
 struct Nvrtc::Impl {
+  std::unique_ptr<void, CloseLibrary> builtins;  // before the library, to outlive it
   std::unique_ptr<void, CloseLibrary> library;
   const char* (*error_string)(int) = nullptr;
   int (*version)(int*, int*) = nullptr;
@@ -63,6 +66,24 @@ class OwnedProgram {
   Program m_program = nullptr;
 };
 
+/// NVRTC opens its built-ins by bare name, which the loader finds only where a toolkit is installed
+/// system wide. Loaded from beside it beforehand, they are found wherever the toolkit lies. Null:
+/// there are none.
+void* open_builtins(const std::filesystem::path& library) {
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(library, error).parent_path();
+  const bool alternative = library.filename().string().find(".alt.") != std::string::npos;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("libnvrtc-builtins.") &&
+        (name.find(".alt.") != std::string::npos) == alternative) {
+      return dlopen(entry->path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Nvrtc::Nvrtc(std::unique_ptr<Impl> impl) : m_impl(std::move(impl)) {
@@ -73,6 +94,7 @@ Nvrtc::~Nvrtc() = default;
 
 Result<Nvrtc> Nvrtc::open(const std::filesystem::path& library) {
   auto impl = std::make_unique<Impl>();
+  impl->builtins.reset(open_builtins(library));
   impl->library.reset(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (impl->library == nullptr) {
     return fail(ErrorCode::environment,
