@@ -5,8 +5,8 @@ set -euo pipefail
 build=$1
 cd "$(dirname "$0")/../.."
 find "$build" -name '*.gcda' -delete
-ctest --test-dir "$build" -L unit --output-on-failure --no-tests=error --progress
-gcovr --root . --object-directory "$build" -j "$(nproc)" --gcov-ignore-parse-errors=all \
+ctest --test-dir "$build" -L unit --parallel 2 --output-on-failure --no-tests=error
+gcovr --root . --object-directory "$build" -j "$(nproc)" --gcov-ignore-parse-errors \
   --filter '(core|store|builder|server|client)/' --json-summary "$build/coverage.json" >/dev/null
 python3 - "$build" <<'PY'
 import collections, json, sys
