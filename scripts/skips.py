@@ -1,24 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how many tests ran and, for each skipped one, why: the reason its own output gives."""
+"""skips.py LAST_TEST_LOG CLOSING_LINES: how many tests ran, and why each skipped one, or skipped part of
+one, did: the reason its own output gives."""
 import re
 import sys
 
+SKIP = re.compile(r"^.*\b(?:SKIP|SKIPPED|skipped)\b.*$", re.M)
 
-def main(path):
-    text = open(path, encoding="utf-8", errors="replace").read()
-    total, skipped = 0, []
-    for match in re.finditer(
-            r"^\d+/\d+ Testing: (?P<name>.*?)\n(?P<body>.*?)^Test (?P<status>[^\n]*)\.\n", text,
-            re.M | re.S):
-        total += 1
-        if match["status"].startswith("Skipped") or "Skipped" in match["status"]:
-            reason = re.findall(r"(?im)^.*\bskip\w*[:,]? .*$", match["body"])
-            skipped.append((match["name"], reason[-1].strip() if reason else "no reason given"))
-    print(f"\n== {total} tests in the list, {total - len(skipped)} ran, {len(skipped)} skipped")
-    for name, reason in skipped:
-        print(f"   skipped {name}: {reason}")
+
+def main(log_path, closing_path):
+    log = open(log_path, encoding="utf-8", errors="replace").read()
+    closing = open(closing_path, encoding="utf-8", errors="replace").read()
+    whole = set(re.findall(r"^\s*\d+ - (.*) \(Skipped\)$", closing, re.M))
+    tests = re.findall(r"^\d+/\d+ Testing: (.*?)\n.*?^Output:\n-+\n(.*?)^<end of output>", log,
+                       re.M | re.S)
+    print(f"\n== {len(tests)} tests, {len(tests) - len(whole)} ran, {len(whole)} skipped")
+    for name, output in tests:
+        reasons = [line.strip() for line in dict.fromkeys(SKIP.findall(output))]
+        if name in whole:
+            print(f"   skipped {name}: {reasons[-1] if reasons else 'no reason given'}")
+        elif not name.startswith(("asan.", "tsan.")):
+            for reason in reasons:
+                if not re.match(r"(OK|FAILED) \(", reason):
+                    print(f"   in part {name}: {reason[:160]}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
