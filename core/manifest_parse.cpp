@@ -19,7 +19,7 @@ std::string in_quotes(std::string_view text) {
 
 Result<std::string> parse_macro(const ManifestReader& reader, const TomlNode& value,
                                 ManifestDraft& draft) {
-  TRY_ASSIGN(const std::string macro, reader.text(value, "\"macro\""));
+  TRY_ASSIGN(std::string macro, reader.text(value, "\"macro\""));
   TRY(reader.expect_identifier(macro, "the macro", value.location));
   if (!draft.macros.emplace(macro, value.location).second) {
     return reader.error(value.location, "the macro " + in_quotes(macro) + " is defined twice");

@@ -127,7 +127,7 @@ PrivateKey::PrivateKey(std::shared_ptr<const Impl> impl) : m_impl(std::move(impl
 }
 
 Result<PrivateKey> PrivateKey::generate() {
-  KeyHandle key(EVP_EC_gen(k_curve.data()));
+  KeyHandle key(EVP_EC_gen(std::string(k_curve).c_str()));
   if (key == nullptr) {
     ERR_clear_error();
     return fail(ErrorCode::environment, "OpenSSL cannot make an ECDSA P-256 key here");

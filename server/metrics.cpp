@@ -20,7 +20,8 @@ void head(std::string& out, std::string_view name, std::string_view type, std::s
   out.append("# TYPE cubinary_").append(name).append(" ").append(type).append("\n");
 }
 
-void line(std::string& out, std::string_view name, std::string_view labels, std::string value) {
+void line(std::string& out, std::string_view name, std::string_view labels,
+          const std::string& value) {
   out.append("cubinary_").append(name);
   if (!labels.empty()) {
     out.append("{").append(labels).append("}");
