@@ -19,7 +19,6 @@
 
 namespace cubinary::builder {
 
-using core::ErrorCode;
 using core::fail;
 using core::Result;
 using core::UniqueFd;

@@ -2,6 +2,7 @@
 #include "cli/build_output.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <tuple>
@@ -104,8 +105,7 @@ class TerminalOutput : public PlainOutput {
     std::string text = " " + std::to_string(progress.done) + "/" + std::to_string(progress.total) +
                        "  " + one_decimal(rate) + "/s";
     if (rate > 0) {
-      const auto left =
-          static_cast<long>(static_cast<double>(progress.total - progress.done) / rate + 0.5);
+      const long left = std::lround(static_cast<double>(progress.total - progress.done) / rate);
       char time[32];
       std::snprintf(time, sizeof time, "  %ld:%02ld left", left / 60, left % 60);
       text += time;

@@ -21,7 +21,7 @@ def main(log_path, closing_path):
             print(f"   skipped {name}: {reasons[-1] if reasons else 'no reason given'}")
         elif not name.startswith(("asan.", "tsan.")):
             for reason in reasons:
-                if not re.match(r"(OK|FAILED) \(", reason):
+                if not re.match(r"(OK|FAILED) \(|Filters:", reason):
                     print(f"   in part {name}: {reason[:160]}")
 
 
