@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import socket
+import time
 import urllib.parse
 
 import harness
@@ -47,6 +48,14 @@ class Case(harness.Case):
         super().setUp()
         self.store = self.tmp / "store.cubinary"
         self.told = make_store(self.store, *self.store_arguments)
+
+    def eventually(self, holds, seconds=30):
+        """Waits until `holds()`: what is counted and logged once an answer has been sent may come after
+        the client has read it."""
+        end = time.monotonic() + seconds
+        while not holds() and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertTrue(holds())
 
     def serve(self, *options, store=None):
         """Starts a server on a free port; sets self.server and self.port."""
