@@ -30,9 +30,9 @@ void line(std::string& out, std::string_view name, std::string_view labels,
 }
 
 void single(std::string& out, std::string_view name, std::string_view type, std::string_view help,
-            std::string value) {
+            const std::string& value) {
   head(out, name, type, help);
-  line(out, name, {}, std::move(value));
+  line(out, name, {}, value);
 }
 
 std::string route_label(std::size_t index) {
