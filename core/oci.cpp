@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "core/document.hpp"
 #include "core/json.hpp"
 
 namespace cubinary::core::oci {
@@ -75,19 +76,6 @@ Result<std::vector<Descriptor>> descriptors_of(const Node& node, std::string_vie
     descriptors.push_back(std::move(descriptor));
   }
   return descriptors;
-}
-
-Result<Value> parse_document(std::string_view text, std::string_view what) {
-  if (text.size() > k_max_document_bytes) {
-    return fail(ErrorCode::too_large, std::string(what) + " has " + std::to_string(text.size()) +
-                                          " bytes; at most " +
-                                          std::to_string(k_max_document_bytes) + " are read");
-  }
-  auto value = json::parse(text);
-  if (!value) {
-    return fail(value.error().with_context(what));
-  }
-  return value;
 }
 
 // `mediaType` is optional in the image-spec, but every document of a release has it: without it one

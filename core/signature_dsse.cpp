@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 
 #include "core/base64.hpp"
+#include "core/document.hpp"
 #include "core/json.hpp"
 #include "core/oci.hpp"
 #include "core/signature_impl.hpp"
@@ -88,15 +89,8 @@ Result<Bytes> base64_member(const Node& node, std::string_view key) {
 
 Result<Envelope> parse_envelope(std::string_view text) {
   constexpr std::string_view k_what = "the signature envelope";
-  if (text.size() > oci::k_max_document_bytes) {
-    return fail(ErrorCode::too_large,
-                std::string(k_what) + " has " + std::to_string(text.size()) + " bytes");
-  }
-  auto document = json::parse(text);
-  if (!document) {
-    return fail(document.error().with_context(k_what));
-  }
-  const Node top(*document, k_what);
+  TRY_ASSIGN(const json::Value document, oci::parse_document(text, k_what));
+  const Node top(document, k_what);
   Envelope envelope;
   TRY_ASSIGN(envelope.payload_type, top.text("payloadType"));
   TRY_ASSIGN(const Bytes payload, base64_member(top, "payload"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
+#include "core/document.hpp"
 #include "core/json.hpp"
 #include "core/oci.hpp"
 #include "core/signature.hpp"
@@ -65,15 +66,8 @@ std::string statement_to_json(const ReleaseStatement& statement) {
 
 Result<ReleaseStatement> statement_from_json(std::string_view text) {
   constexpr std::string_view k_what = "the release statement";
-  if (text.size() > oci::k_max_document_bytes) {
-    return fail(ErrorCode::too_large,
-                std::string(k_what) + " has " + std::to_string(text.size()) + " bytes");
-  }
-  auto document = json::parse(text);
-  if (!document) {
-    return fail(document.error().with_context(k_what));
-  }
-  const Node top(*document, k_what);
+  TRY_ASSIGN(const json::Value document, oci::parse_document(text, k_what));
+  const Node top(document, k_what);
   TRY(require_text(top, "_type", k_statement_type));
   TRY(require_text(top, "predicateType", k_predicate_type));
   ReleaseStatement statement;
