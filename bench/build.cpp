@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "builder/compile_task.hpp"
-#include "builder/nvcc.hpp"
+#include "builder/compile/compile_task.hpp"
+#include "builder/compile/nvcc.hpp"
 
 using namespace cubinary;
 namespace fs = std::filesystem;

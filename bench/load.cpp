@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "client/driver.hpp"
 #include "client/session.hpp"
-#include "core/file.hpp"
+#include "core/base/file.hpp"
+#include "core/driver/driver.hpp"
 
 namespace {
 
@@ -35,10 +35,10 @@ double milliseconds_since(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-Result<void> load_functions(const client::Driver& driver, client::cuda::Module module,
+Result<void> load_functions(const core::Driver& driver, core::cuda::Module module,
                             const Code& code) {
   for (const std::string& symbol : code.symbols) {
-    client::cuda::Function function = nullptr;
+    core::cuda::Function function = nullptr;
     TRY(driver.check(driver.module_function(&function, module, symbol.c_str()),
                      "cuModuleGetFunction"));
     if (driver.function_load != nullptr) {
@@ -48,13 +48,13 @@ Result<void> load_functions(const client::Driver& driver, client::cuda::Module m
   return {};
 }
 
-Result<double> by_hand(const client::Driver& driver, const fs::path& folder,
+Result<double> by_hand(const core::Driver& driver, const fs::path& folder,
                        const std::vector<Code>& codes) {
-  std::vector<client::cuda::Module> modules;
+  std::vector<core::cuda::Module> modules;
   const auto begin = std::chrono::steady_clock::now();
   for (const Code& code : codes) {
     TRY_ASSIGN(const core::Bytes bytes, core::read_file(folder / code.digest.hex(), code.size));
-    client::cuda::Module module = nullptr;
+    core::cuda::Module module = nullptr;
     TRY(driver.check(driver.module_load(&module, bytes.data()), "cuModuleLoadData"));
     modules.push_back(module);
     TRY(load_functions(driver, module, code));
@@ -66,7 +66,7 @@ Result<double> by_hand(const client::Driver& driver, const fs::path& folder,
   return took;
 }
 
-Result<double> through_client(const client::Driver& driver, const client::SessionOptions& options,
+Result<double> through_client(const core::Driver& driver, const client::SessionOptions& options,
                               const std::vector<Code>& codes) {
   const auto begin = std::chrono::steady_clock::now();
   TRY_ASSIGN(const auto session, client::Session::open(options));
@@ -80,12 +80,12 @@ Result<double> through_client(const client::Driver& driver, const client::Sessio
 }
 
 Result<int> run(const std::string& source, const std::string& key, int rounds) {
-  const auto driver_or = client::Driver::get();
+  const auto driver_or = core::Driver::get();
   if (!driver_or) {
     std::printf("SKIPPED: %s\n", driver_or.error().message.c_str());
     return 125;
   }
-  const client::Driver& driver = **driver_or;
+  const core::Driver& driver = **driver_or;
   std::string pattern = (fs::temp_directory_path() / "cubinary-load-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
     return core::fail(core::errno_error("cannot make a temporary folder", errno));

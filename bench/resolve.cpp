@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/digest.hpp"
-#include "core/file.hpp"
-#include "core/kernel_table.hpp"
-#include "core/manifest.hpp"
-#include "core/oci.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/file.hpp"
+#include "core/manifest/manifest.hpp"
+#include "core/table/kernel_table.hpp"
+#include "core/wire/oci.hpp"
 #include "store/releases.hpp"
 #include "store/store.hpp"
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file.hpp"
-#include "core/json.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
 #include "store/artifacts.hpp"
 #include "store/candidates.hpp"
 #include "store/maintenance.hpp"

@@ -15,9 +15,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "builder/compile_task.hpp"
-#include "builder/explain.hpp"
-#include "core/file.hpp"
+#include "builder/compile/compile_task.hpp"
+#include "builder/key/explain.hpp"
+#include "core/base/file.hpp"
 
 namespace cubinary::builder {
 

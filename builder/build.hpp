@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "builder/compile/worker.hpp"
 #include "builder/plan.hpp"
-#include "builder/worker.hpp"
-#include "core/result.hpp"
-#include "core/target.hpp"
+#include "core/base/result.hpp"
+#include "core/model/target.hpp"
 #include "store/candidates.hpp"
 #include "store/store.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <fnmatch.h>
 
-#include "core/nearest.hpp"
+#include "core/base/nearest.hpp"
 
 namespace cubinary::builder {
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "builder/build_key.hpp"
-#include "builder/expand.hpp"
-#include "builder/inputs.hpp"
-#include "builder/specialise.hpp"
-#include "builder/toolchain.hpp"
-#include "core/manifest.hpp"
-#include "core/result.hpp"
+#include "builder/compile/toolchain.hpp"
+#include "builder/expand/expand.hpp"
+#include "builder/expand/specialise.hpp"
+#include "builder/key/build_key.hpp"
+#include "builder/key/inputs.hpp"
+#include "core/base/result.hpp"
+#include "core/manifest/manifest.hpp"
 #include "store/candidates.hpp"
 #include "store/store.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "cli/build_output.hpp"
 #include "cli/command.hpp"
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {

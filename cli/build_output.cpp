@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/table.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "store/maintenance.hpp"
 
 namespace cubinary::cli {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "builder/build.hpp"
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {

@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::cli {
 

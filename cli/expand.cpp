@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "builder/expand.hpp"
+#include "builder/expand/expand.hpp"
 
 #include <cstdio>
 #include <memory>
 
 #include "builder/plan.hpp"
 #include "cli/command.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 
 namespace cubinary::cli {
 

@@ -9,12 +9,12 @@
 #include "cli/command.hpp"
 #include "cli/fetch.hpp"
 #include "cli/table.hpp"
-#include "client/driver.hpp"
 #include "client/lookup.hpp"
-#include "core/json.hpp"
-#include "core/launch.hpp"
-#include "core/nearest.hpp"
-#include "core/resolve.hpp"
+#include "core/base/json.hpp"
+#include "core/base/nearest.hpp"
+#include "core/driver/driver.hpp"
+#include "core/launch/launch.hpp"
+#include "core/table/resolve.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -48,14 +48,14 @@ Result<Device> device_of(const Arguments& arguments) {
     device.facts.sm_count = device.device_class.sm_count;
     return device;
   }
-  auto driver = client::Driver::get();
+  auto driver = core::Driver::get();
   if (!driver) {
     return fail(ErrorCode::usage,
                 "which device? Give --device-class; this machine's own cannot "
                 "be asked (" +
                     driver.error().message + ")");
   }
-  TRY_ASSIGN(const client::DeviceFactsRead read, client::read_device(**driver, 0));
+  TRY_ASSIGN(const core::DeviceFactsRead read, core::read_device(**driver, 0));
   device.device_class = read.device_class;
   device.facts = read.facts;
   device.cuda_version = (*driver)->cuda_version;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "builder/release/export.hpp"
+
 #include <cstdio>
 #include <memory>
 #include <string>
 
-#include "builder/release_export.hpp"
 #include "cli/command.hpp"
 #include "cli/table.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {

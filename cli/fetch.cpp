@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "cli/table.hpp"
-#include "client/driver_version.hpp"
 #include "client/fetch.hpp"
 #include "client/keys.hpp"
-#include "core/file.hpp"
-#include "core/json.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
+#include "core/driver/driver_version.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -153,7 +153,7 @@ Result<int> run_fetch(const FetchArguments& arguments) {
   } else {
     print_report(*release, *cache, *report);
   }
-  if (const auto branch = client::driver_branch(); branch && *branch < report->minimum_driver) {
+  if (const auto branch = core::driver_branch(); branch && *branch < report->minimum_driver) {
     print_warning("this machine's driver " + std::to_string(*branch) +
                   " is too old for some of it: driver " + std::to_string(report->minimum_driver) +
                   " or newer loads everything");

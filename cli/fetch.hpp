@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/release.hpp"
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::cli {
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "cli/command.hpp"
-#include "core/file.hpp"
-#include "core/json.hpp"
-#include "core/signature.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
+#include "core/wire/signature.hpp"
 
 namespace cubinary::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "builder/release.hpp"
+#include "builder/release/release.hpp"
 
 #include <cstdio>
 #include <ctime>
@@ -11,8 +11,8 @@
 #include "cli/command.hpp"
 #include "cli/release_reads.hpp"
 #include "cli/table.hpp"
-#include "core/json.hpp"
-#include "core/signature.hpp"
+#include "core/base/json.hpp"
+#include "core/wire/signature.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "builder/release.hpp"
-#include "builder/release_diff.hpp"
-#include "builder/release_view.hpp"
+#include "builder/release/diff.hpp"
+#include "builder/release/release.hpp"
+#include "builder/release/view.hpp"
 #include "cli/table.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {

@@ -9,7 +9,7 @@
 
 #include "cli/command.hpp"
 #include "cli/table.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "store/maintenance.hpp"
 
 namespace cubinary::cli {

@@ -7,7 +7,7 @@
 
 #include "cli/command.hpp"
 #include "cli/table.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "store/store.hpp"
 #include "store/tokens.hpp"
 

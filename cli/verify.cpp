@@ -8,7 +8,7 @@
 #include "cli/fetch.hpp"
 #include "cli/table.hpp"
 #include "client/fetch.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 
 namespace cubinary::cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "builder/worker.hpp"
+#include "builder/compile/worker.hpp"
 
 #include "cli/command.hpp"
 

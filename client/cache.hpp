@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "client/source.hpp"
-#include "core/bytes.hpp"
-#include "core/digest.hpp"
-#include "core/file.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/file.hpp"
 
 namespace cubinary::client {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "client/release.hpp"
-#include "core/device_class.hpp"
-#include "core/result.hpp"
-#include "core/target.hpp"
+#include "core/base/result.hpp"
+#include "core/model/device_class.hpp"
+#include "core/model/target.hpp"
 
 namespace cubinary::client {
 

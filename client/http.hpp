@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "client/source.hpp"
-#include "core/bytes.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::client {
 

@@ -8,9 +8,12 @@
 namespace cubinary::client {
 namespace {
 
+using core::DeviceFactsRead;
+using core::Driver;
 using core::ErrorCode;
 using core::fail;
 using core::Result;
+namespace cuda = core::cuda;
 
 /// Pointers to parameter values of one launch; the driver takes 4 KiB of parameters from 8 bytes
 /// up.

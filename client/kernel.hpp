@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/driver.hpp"
 #include "client/session.hpp"
-#include "core/launch.hpp"
-#include "core/resolve.hpp"
+#include "core/driver/driver.hpp"
+#include "core/launch/launch.hpp"
+#include "core/table/resolve.hpp"
 
 namespace cubinary::client {
 
@@ -40,7 +40,7 @@ class Kernel {
   /// `workspace` in bytes of the plan must lie behind the one argument after the caller's, if any.
   /// Once prepared: no allocation, lock or load on the way to success.
   [[nodiscard]] core::Result<void> launch(std::span<const ArgumentValue> arguments,
-                                          cuda::Stream stream);
+                                          core::cuda::Stream stream);
 
   [[nodiscard]] const core::LaunchPlan& plan() const { return m_plan; }
   [[nodiscard]] const core::Choice& choice() const { return m_choice; }
@@ -52,7 +52,8 @@ class Kernel {
   core::Result<void> prepare_locked();
   core::Result<void> check_arguments(std::span<const ArgumentValue> arguments) const;
   core::Error bad_argument(std::size_t index, std::span<const ArgumentValue> arguments) const;
-  core::Result<void> launch_steps(std::span<const ArgumentValue> arguments, cuda::Stream stream);
+  core::Result<void> launch_steps(std::span<const ArgumentValue> arguments,
+                                  core::cuda::Stream stream);
 
   /// What launch checks of one argument, packed.
   struct ArgumentCheck {
@@ -63,7 +64,7 @@ class Kernel {
     bool has_default = false;
   };
   struct PreparedStep {
-    cuda::Function function = nullptr;
+    core::cuda::Function function = nullptr;
     const core::StepPlan* plan = nullptr;
     bool extended = false;  ///< cluster or cooperative
   };
@@ -78,7 +79,7 @@ class Kernel {
 
   std::mutex m_mutex;                 ///< preparing
   std::atomic<bool> m_ready = false;  ///< what follows is then immutable
-  const Driver* m_driver = nullptr;
+  const core::Driver* m_driver = nullptr;
   CurrentContext m_context;
   std::shared_ptr<LoadedModule> m_module;
   std::vector<PreparedStep> m_steps;

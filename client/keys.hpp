@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/result.hpp"
-#include "core/signature.hpp"
+#include "core/base/result.hpp"
+#include "core/wire/signature.hpp"
 
 namespace cubinary::client {
 

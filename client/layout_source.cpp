@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "core/file.hpp"
-#include "core/json.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
 
 namespace cubinary::client {
 namespace {

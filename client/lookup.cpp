@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "client/driver_version.hpp"
-#include "core/nearest.hpp"
+#include "core/base/nearest.hpp"
+#include "core/driver/driver_version.hpp"
 
 namespace cubinary::client {
 
@@ -29,8 +29,8 @@ Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Dea
     TRY_ASSIGN(const auto catalogue, release.catalogue(target, deadline));
     if (query.cuda_version) {
       const auto fits =
-          check_driver(*query.cuda_version, catalogue->minimum_driver,
-                       "release " + release.name() + ", target " + target.text() + ",");
+          core::check_driver(*query.cuda_version, catalogue->minimum_driver,
+                             "release " + release.name() + ", target " + target.text() + ",");
       if (!fits) {
         too_old = fits.error();
         continue;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "client/release.hpp"
-#include "core/kernel_table.hpp"
-#include "core/resolve.hpp"
-#include "core/result.hpp"
+#include "core/base/result.hpp"
+#include "core/table/kernel_table.hpp"
+#include "core/table/resolve.hpp"
 
 namespace cubinary::client {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "core/base64.hpp"
-#include "core/json.hpp"
+#include "core/base/base64.hpp"
+#include "core/base/json.hpp"
 
 namespace cubinary::client {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "client/source.hpp"
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::client {
 

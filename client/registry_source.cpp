@@ -11,7 +11,7 @@
 
 #include "client/http.hpp"
 #include "client/registry_auth.hpp"
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 
 namespace cubinary::client {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "core/codec.hpp"
-#include "core/json.hpp"
-#include "core/nearest.hpp"
+#include "core/base/json.hpp"
+#include "core/base/nearest.hpp"
+#include "core/wire/codec.hpp"
 
 namespace cubinary::client {
 namespace {

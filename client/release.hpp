@@ -13,11 +13,11 @@
 
 #include "client/cache.hpp"
 #include "client/source.hpp"
-#include "core/kernel_table.hpp"
-#include "core/oci.hpp"
-#include "core/result.hpp"
-#include "core/signature.hpp"
-#include "core/target.hpp"
+#include "core/base/result.hpp"
+#include "core/model/target.hpp"
+#include "core/table/kernel_table.hpp"
+#include "core/wire/oci.hpp"
+#include "core/wire/signature.hpp"
 
 namespace cubinary::client {
 

@@ -8,9 +8,12 @@
 
 namespace cubinary::client {
 
+using core::DeviceFactsRead;
+using core::Driver;
 using core::ErrorCode;
 using core::fail;
 using core::Result;
+namespace cuda = core::cuda;
 
 namespace {
 constexpr int k_invalid_image = 200;
@@ -107,7 +110,7 @@ Result<DeviceFactsRead> Session::device(const Driver& driver, cuda::Device devic
       return found->second;
     }
   }
-  TRY_ASSIGN(DeviceFactsRead read, read_device(driver, device));
+  TRY_ASSIGN(DeviceFactsRead read, core::read_device(driver, device));
   const std::lock_guard lock(m_mutex);
   return m_devices.emplace(device, std::move(read)).first->second;
 }

@@ -9,11 +9,11 @@
 #include <tuple>
 #include <utility>
 
-#include "client/driver.hpp"
 #include "client/lookup.hpp"
 #include "client/release.hpp"
-#include "core/device_class.hpp"
-#include "core/resolve.hpp"
+#include "core/driver/driver.hpp"
+#include "core/model/device_class.hpp"
+#include "core/table/resolve.hpp"
 
 namespace cubinary::client {
 
@@ -32,8 +32,8 @@ struct SessionOptions {
 
 /// The CUDA context that work happens in.
 struct CurrentContext {
-  cuda::Context context = nullptr;
-  cuda::Device device = 0;
+  core::cuda::Context context = nullptr;
+  core::cuda::Device device = 0;
   bool adopted =
       false;  ///< nothing was current: this is the device's primary context, retained by us
 };
@@ -42,22 +42,22 @@ struct CurrentContext {
 class ContextScope {
  public:
   /// Does nothing where `current` is what the thread has already.
-  [[nodiscard]] static core::Result<ContextScope> enter(const Driver& driver,
+  [[nodiscard]] static core::Result<ContextScope> enter(const core::Driver& driver,
                                                         const CurrentContext& current);
   ContextScope(ContextScope&& other) noexcept : m_driver(std::exchange(other.m_driver, nullptr)) {}
   ContextScope& operator=(ContextScope&&) = delete;
   ~ContextScope();
 
  private:
-  explicit ContextScope(const Driver* driver) : m_driver(driver) {}
-  const Driver* m_driver;  ///< none: nothing to leave
+  explicit ContextScope(const core::Driver* driver) : m_driver(driver) {}
+  const core::Driver* m_driver;  ///< none: nothing to leave
 };
 
 /// Code loaded into one context. Functions are looked up under `mutex`.
 struct LoadedModule {
   std::mutex mutex;
-  cuda::Context context = nullptr;
-  cuda::Module module = nullptr;
+  core::cuda::Context context = nullptr;
+  core::cuda::Module module = nullptr;
 };
 
 /// An opened release, and the code loaded from it. Shared by its kernels; thread-safe.
@@ -77,10 +77,11 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] core::Result<std::unique_ptr<Kernel>> resolve(const Query& query);
 
   /// The calling thread's context, or the primary context of device 0.
-  [[nodiscard]] core::Result<CurrentContext> current_context(const Driver& driver);
-  [[nodiscard]] core::Result<DeviceFactsRead> device(const Driver& driver, cuda::Device device);
+  [[nodiscard]] core::Result<CurrentContext> current_context(const core::Driver& driver);
+  [[nodiscard]] core::Result<core::DeviceFactsRead> device(const core::Driver& driver,
+                                                           core::cuda::Device device);
   /// Loads an artifact into `current`, once a context. The module lives as long as the session.
-  [[nodiscard]] core::Result<std::shared_ptr<LoadedModule>> load(const Driver& driver,
+  [[nodiscard]] core::Result<std::shared_ptr<LoadedModule>> load(const core::Driver& driver,
                                                                  const CurrentContext& current,
                                                                  const core::KernelTable& table,
                                                                  const core::Digest& artifact);
@@ -95,10 +96,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unique_ptr<Release> m_release;
 
   /// A context's handle may be used again by the driver after it was destroyed; its id never is.
-  using ModuleKey = std::tuple<cuda::Context, unsigned long long, core::Digest>;
+  using ModuleKey = std::tuple<core::cuda::Context, unsigned long long, core::Digest>;
   std::mutex m_mutex;
-  std::map<cuda::Device, DeviceFactsRead> m_devices;
-  std::map<cuda::Device, cuda::Context> m_primary;  ///< retained
+  std::map<core::cuda::Device, core::DeviceFactsRead> m_devices;
+  std::map<core::cuda::Device, core::cuda::Context> m_primary;  ///< retained
   std::map<ModuleKey, std::shared_ptr<LoadedModule>> m_modules;
 };
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/bytes.hpp"
-#include "core/digest.hpp"
-#include "core/oci.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/result.hpp"
+#include "core/wire/oci.hpp"
 
 namespace cubinary::client {
 

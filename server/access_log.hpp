@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/file.hpp"
-#include "core/result.hpp"
+#include "core/base/file.hpp"
+#include "core/base/result.hpp"
 #include "server/router.hpp"
 
 namespace cubinary::server {

@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "core/digest.hpp"
+#include "core/base/digest.hpp"
 
 namespace cubinary::server {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "server/listener.hpp"
 #include "server/tls.hpp"
 

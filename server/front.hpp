@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/file.hpp"
-#include "core/result.hpp"
+#include "core/base/file.hpp"
+#include "core/base/result.hpp"
 #include "server/connection.hpp"
 #include "server/engine.hpp"
 #include "server/listener.hpp"

@@ -8,7 +8,7 @@
 
 #include <arpa/inet.h>
 
-#include "core/base64.hpp"
+#include "core/base/base64.hpp"
 #include "store/tokens.hpp"
 
 namespace cubinary::server {

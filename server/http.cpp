@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http.hpp"
 
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "server/range.hpp"
 
 namespace cubinary::server {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/bytes.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::server {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/file.hpp"
-#include "core/result.hpp"
+#include "core/base/file.hpp"
+#include "core/base/result.hpp"
 
 struct sockaddr;
 

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <utility>
 
-#include "core/json.hpp"
-#include "core/nearest.hpp"
-#include "core/oci.hpp"
+#include "core/base/json.hpp"
+#include "core/base/nearest.hpp"
+#include "core/wire/oci.hpp"
 #include "store/releases.hpp"
 
 namespace cubinary::server {

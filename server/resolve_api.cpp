@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.hpp"
-#include "core/nearest.hpp"
+#include "core/base/json.hpp"
+#include "core/base/nearest.hpp"
 
 namespace cubinary::server {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/resolve.hpp"
+#include "core/table/resolve.hpp"
 #include "server/http.hpp"
 #include "store/releases.hpp"
 #include "store/store.hpp"

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
-#include "core/oci.hpp"
+#include "core/wire/oci.hpp"
 #include "server/access_log.hpp"
 #include "server/engine.hpp"
 #include "server/front.hpp"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 
 struct ssl_ctx_st;
 struct ssl_st;

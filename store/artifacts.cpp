@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/codec.hpp"
+#include "core/wire/codec.hpp"
 #include "store/connection.hpp"
 
 namespace cubinary::store {

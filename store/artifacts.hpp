@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/bytes.hpp"
-#include "core/digest.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/result.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::store {

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <utility>
 
-#include "core/nearest.hpp"
+#include "core/base/nearest.hpp"
 #include "store/connection.hpp"
 #include "store/json_value.hpp"
 

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/bytes.hpp"
-#include "core/digest.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/result.hpp"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -5,7 +5,7 @@
 
 #include <sys/vfs.h>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 
 namespace cubinary::store {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::store {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "core/codec.hpp"
-#include "core/digest.hpp"
+#include "core/base/digest.hpp"
+#include "core/wire/codec.hpp"
 #include "store/artifacts.hpp"
 #include "store/connection.hpp"
 #include "store/maintenance.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 #include "store/connection.hpp"
 
 namespace cubinary::store {

@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "store/connection.hpp"
 
 namespace cubinary::store {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/device_class.hpp"
-#include "core/result.hpp"
-#include "core/values.hpp"
+#include "core/base/result.hpp"
+#include "core/model/device_class.hpp"
+#include "core/model/values.hpp"
 #include "store/candidates.hpp"
 #include "store/store.hpp"
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
-#include "core/file.hpp"
-#include "core/result.hpp"
+#include "core/base/file.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::store {
 

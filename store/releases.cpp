@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/oci.hpp"
+#include "core/wire/oci.hpp"
 #include "store/connection.hpp"
 #include "store/json_value.hpp"
 

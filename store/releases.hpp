@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/bytes.hpp"
-#include "core/digest.hpp"
-#include "core/kernel_table.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/result.hpp"
+#include "core/table/kernel_table.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::store {

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "core/codec.hpp"
+#include "core/wire/codec.hpp"
 #include "store/artifacts.hpp"
 #include "store/connection.hpp"
 #include "store/shrink.hpp"

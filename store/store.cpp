@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "store/connection.hpp"
 #include "store/file_system.hpp"
 #include "store/migrations.hpp"

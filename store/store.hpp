@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/result.hpp"
+#include "core/base/result.hpp"
 
 namespace cubinary::store {
 

@@ -10,10 +10,10 @@
 
 #include <sys/random.h>
 
-#include "core/base64.hpp"
-#include "core/digest.hpp"
-#include "core/file.hpp"
-#include "core/nearest.hpp"
+#include "core/base/base64.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/file.hpp"
+#include "core/base/nearest.hpp"
 #include "store/connection.hpp"
 
 namespace cubinary::store {

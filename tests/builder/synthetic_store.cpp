@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "builder/expand.hpp"
-#include "core/device_class.hpp"
-#include "core/digest.hpp"
-#include "core/manifest.hpp"
+#include "builder/expand/expand.hpp"
+#include "core/base/digest.hpp"
+#include "core/manifest/manifest.hpp"
+#include "core/model/device_class.hpp"
 #include "store/artifacts.hpp"
 #include "store/measurements.hpp"
 

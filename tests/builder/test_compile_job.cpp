@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch_test_macros.hpp>
 
-#include "builder/compile_job.hpp"
-#include "builder/compiler_log.hpp"
-#include "builder/match_entry.hpp"
+#include "builder/compile/compile_job.hpp"
+#include "builder/compile/compiler_log.hpp"
+#include "builder/inspect/match_entry.hpp"
 
 using namespace cubinary;
 using builder::CompileJob;

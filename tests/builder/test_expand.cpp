@@ -3,9 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "builder/build_key.hpp"
-#include "builder/expand.hpp"
-#include "builder/specialise.hpp"
+#include "builder/expand/expand.hpp"
+#include "builder/expand/specialise.hpp"
+#include "builder/key/build_key.hpp"
 
 using namespace cubinary;
 using builder::Count;

@@ -3,8 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "builder/inputs.hpp"
-#include "core/file.hpp"
+#include "builder/key/inputs.hpp"
+#include "core/base/file.hpp"
 
 using namespace cubinary;
 namespace fs = std::filesystem;

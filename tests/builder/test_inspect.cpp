@@ -3,9 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "builder/elf.hpp"
-#include "builder/inspect.hpp"
-#include "core/file.hpp"
+#include "builder/inspect/elf.hpp"
+#include "builder/inspect/inspect.hpp"
+#include "core/base/file.hpp"
 
 using namespace cubinary;
 using builder::CubinInfo;

@@ -5,10 +5,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "builder/release.hpp"
-#include "builder/release_view.hpp"
-#include "core/codec.hpp"
-#include "core/oci.hpp"
+#include "builder/release/release.hpp"
+#include "builder/release/view.hpp"
+#include "core/wire/codec.hpp"
+#include "core/wire/oci.hpp"
 #include "tests/builder/synthetic_store.hpp"
 
 using namespace cubinary;

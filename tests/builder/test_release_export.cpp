@@ -7,12 +7,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "builder/release.hpp"
-#include "builder/release_export.hpp"
-#include "core/digest.hpp"
-#include "core/file.hpp"
-#include "core/json.hpp"
-#include "core/oci.hpp"
+#include "builder/release/export.hpp"
+#include "builder/release/release.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
+#include "core/wire/oci.hpp"
 #include "tests/builder/synthetic_store.hpp"
 
 using namespace cubinary;

@@ -4,11 +4,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "builder/release.hpp"
-#include "builder/release_diff.hpp"
-#include "builder/release_view.hpp"
-#include "core/oci.hpp"
-#include "core/signature.hpp"
+#include "builder/release/diff.hpp"
+#include "builder/release/release.hpp"
+#include "builder/release/view.hpp"
+#include "core/wire/oci.hpp"
+#include "core/wire/signature.hpp"
 #include "tests/builder/synthetic_store.hpp"
 
 using namespace cubinary;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "tests/client/test_layout.hpp"
 
 using namespace cubinary;

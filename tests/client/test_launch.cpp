@@ -12,8 +12,8 @@
 
 #include "client/include/cubinary.h"
 #include "client/include/cubinary.hpp"
-#include "core/file.hpp"
-#include "core/signature.hpp"
+#include "core/base/file.hpp"
+#include "core/wire/signature.hpp"
 #include "tests/client/scratch.hpp"
 #include "tests/client/test_layout.hpp"
 

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "core/codec.hpp"
-#include "core/file.hpp"
-#include "core/json.hpp"
-#include "core/kernel_table.hpp"
-#include "core/manifest.hpp"
-#include "core/oci.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
+#include "core/manifest/manifest.hpp"
+#include "core/table/kernel_table.hpp"
+#include "core/wire/codec.hpp"
+#include "core/wire/oci.hpp"
 
 namespace cubinary::test {
 namespace {

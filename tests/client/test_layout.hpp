@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/result.hpp"
-#include "core/signature.hpp"
+#include "core/base/result.hpp"
+#include "core/wire/signature.hpp"
 
 /// Signed releases of hand-made kernels whose code only the recording driver takes, written as an
 /// OCI layout. Made through core alone, so that the client is tested without store, builder or

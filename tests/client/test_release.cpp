@@ -7,7 +7,7 @@
 #include "client/fetch.hpp"
 #include "client/lookup.hpp"
 #include "client/release.hpp"
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "tests/client/scratch.hpp"
 #include "tests/client/test_layout.hpp"
 

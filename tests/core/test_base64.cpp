@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/base64.hpp"
+#include "core/base/base64.hpp"
 
 using namespace cubinary::core;
 

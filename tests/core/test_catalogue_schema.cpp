@@ -3,8 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/file.hpp"
-#include "core/json.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
 #include "tests/core/wire_fixture.hpp"
 
 using namespace cubinary::core;

@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/codec.hpp"
+#include "core/wire/codec.hpp"
 
 using namespace cubinary::core;
 

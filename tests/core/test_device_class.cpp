@@ -4,7 +4,7 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/device_class.hpp"
+#include "core/model/device_class.hpp"
 
 using namespace cubinary::core;
 

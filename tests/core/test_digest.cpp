@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/digest.hpp"
+#include "core/base/digest.hpp"
 
 using namespace cubinary::core;
 

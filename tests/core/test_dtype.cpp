@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/dtype.hpp"
+#include "core/model/dtype.hpp"
 
 using namespace cubinary::core;
 

@@ -6,7 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/expression.hpp"
+#include "core/expression/expression.hpp"
 
 using namespace cubinary::core;
 

@@ -8,7 +8,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/expression.hpp"
+#include "core/expression/expression.hpp"
 
 // Random expressions, their meaning computed in 128 bits by a tree walk that shares nothing with
 // the evaluator: value, or the column of the first failing operator, must agree.

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 
 using namespace cubinary::core;
 namespace fs = std::filesystem;

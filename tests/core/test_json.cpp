@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 
 using namespace cubinary::core;
 using json::Array;

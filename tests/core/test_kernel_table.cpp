@@ -4,8 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/json.hpp"
-#include "core/kernel_table.hpp"
+#include "core/base/json.hpp"
+#include "core/table/kernel_table.hpp"
 #include "tests/core/wire_fixture.hpp"
 
 using namespace cubinary::core;

@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/launch.hpp"
+#include "core/launch/launch.hpp"
 #include "tests/core/wire_fixture.hpp"
 
 using namespace cubinary::core;

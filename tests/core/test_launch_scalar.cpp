@@ -7,7 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/launch_scalar.hpp"
+#include "core/launch/scalar.hpp"
 
 using namespace cubinary::core;
 

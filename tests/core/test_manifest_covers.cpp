@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/manifest.hpp"
+#include "core/manifest/manifest.hpp"
 #include "tests/core/manifest_fixture.hpp"
 
 using namespace cubinary::core;

@@ -7,7 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/manifest.hpp"
+#include "core/manifest/manifest.hpp"
 
 using namespace cubinary::core;
 

@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/manifest.hpp"
+#include "core/manifest/manifest.hpp"
 #include "tests/core/manifest_fixture.hpp"
 
 // A manifest broken in one place, and exactly what is said of it.

@@ -7,9 +7,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
-#include "core/dtype.hpp"
-#include "core/manifest_keys.hpp"
-#include "core/target.hpp"
+#include "core/manifest/keys.hpp"
+#include "core/model/dtype.hpp"
+#include "core/model/target.hpp"
 
 // The schema, the parser's keys and the reference page must not drift apart.
 

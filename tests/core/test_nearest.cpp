@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/nearest.hpp"
+#include "core/base/nearest.hpp"
 
 using namespace cubinary::core;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/oci.hpp"
+#include "core/wire/oci.hpp"
 #include "tests/core/wire_fixture.hpp"
 
 using namespace cubinary::core;

@@ -6,7 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/resolve.hpp"
+#include "core/table/resolve.hpp"
 #include "tests/core/wire_fixture.hpp"
 
 using namespace cubinary::core;

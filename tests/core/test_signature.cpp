@@ -3,10 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base64.hpp"
-#include "core/file.hpp"
-#include "core/json.hpp"
-#include "core/signature.hpp"
+#include "core/base/base64.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
+#include "core/wire/signature.hpp"
 #include "tests/core/wire_fixture.hpp"
 
 using namespace cubinary::core;

@@ -5,7 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/target.hpp"
+#include "core/model/target.hpp"
 
 using namespace cubinary::core;
 

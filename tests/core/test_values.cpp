@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/values.hpp"
+#include "core/model/values.hpp"
 
 using namespace cubinary::core;
 

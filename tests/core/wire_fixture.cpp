@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 
 namespace cubinary::core::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/kernel_table.hpp"
-#include "core/launch.hpp"
+#include "core/launch/launch.hpp"
+#include "core/table/kernel_table.hpp"
 
 /// Tables, targets and files that several core tests use. Everything here aborts the test on
 /// failure.

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/device_class.hpp"
-#include "core/kernel_table.hpp"
-#include "core/resolve.hpp"
+#include "core/model/device_class.hpp"
+#include "core/table/kernel_table.hpp"
+#include "core/table/resolve.hpp"
 
 using namespace cubinary::core;
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/codec.hpp"
+#include "core/wire/codec.hpp"
 
 using namespace cubinary::core;
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/expression.hpp"
+#include "core/expression/expression.hpp"
 
 // Any text parses or is refused at a column inside it (or just behind); what parses evaluates, to a
 // value or an error, and parses again to the same.

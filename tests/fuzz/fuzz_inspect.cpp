@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "builder/inspect.hpp"
+#include "builder/inspect/inspect.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto info = cubinary::builder::inspect_cubin(std::as_bytes(std::span(data, size)));

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/manifest.hpp"
+#include "core/manifest/manifest.hpp"
 
 // Any bytes parse or are refused with a position; what parses has a digest and at least one step.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

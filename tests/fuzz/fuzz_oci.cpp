@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/oci.hpp"
+#include "core/wire/oci.hpp"
 
 using namespace cubinary::core;
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/base64.hpp"
-#include "core/signature.hpp"
+#include "core/base/base64.hpp"
+#include "core/wire/signature.hpp"
 
 using namespace cubinary::core;
 

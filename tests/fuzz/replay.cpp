@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "core/manifest.hpp"
+#include "core/manifest/manifest.hpp"
 #include "tests/gpu/handles.hpp"
 #include "tests/gpu/report.hpp"
 

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/digest.hpp"
-#include "core/json.hpp"
-#include "core/kernel_table.hpp"
-#include "core/manifest.hpp"
-#include "core/oci.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/json.hpp"
+#include "core/manifest/manifest.hpp"
+#include "core/table/kernel_table.hpp"
+#include "core/wire/oci.hpp"
 #include "store/releases.hpp"
 #include "store/store.hpp"
 #include "store/tokens.hpp"

@@ -5,7 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/json.hpp"
+#include "core/base/json.hpp"
 #include "server/access_log.hpp"
 #include "server/blob_cache.hpp"
 #include "server/gate.hpp"

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "core/bytes.hpp"
-#include "core/digest.hpp"
-#include "core/result.hpp"
+#include "core/base/bytes.hpp"
+#include "core/base/digest.hpp"
+#include "core/base/result.hpp"
 #include "store/candidates.hpp"
 #include "store/store.hpp"
 

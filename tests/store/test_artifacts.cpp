@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "core/codec.hpp"
+#include "core/wire/codec.hpp"
 #include "store/artifacts.hpp"
 #include "store/connection.hpp"
 #include "store/maintenance.hpp"

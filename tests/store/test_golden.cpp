@@ -3,9 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/codec.hpp"
-#include "core/file.hpp"
-#include "core/oci.hpp"
+#include "core/base/file.hpp"
+#include "core/wire/codec.hpp"
+#include "core/wire/oci.hpp"
 #include "store/maintenance.hpp"
 #include "store/measurements.hpp"
 #include "store/releases.hpp"

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "store/maintenance.hpp"
 #include "tests/store/scratch.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "store/connection.hpp"
 #include "store/maintenance.hpp"
 #include "store/measurements.hpp"

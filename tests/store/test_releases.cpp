@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/oci.hpp"
+#include "core/wire/oci.hpp"
 #include "store/connection.hpp"
 #include "store/maintenance.hpp"
 #include "store/releases.hpp"

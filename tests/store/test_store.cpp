@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/file.hpp"
+#include "core/base/file.hpp"
 #include "store/connection.hpp"
 #include "store/file_system.hpp"
 #include "store/maintenance.hpp"

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "builder/compile/worker.hpp"
+#include "builder/plan.hpp"
+#include "core/base/result.hpp"
+#include "store/artifacts.hpp"
+#include "store/candidates.hpp"
+
+namespace cubinary::builder {
+
+/// Candidates that are one compilation: all of one code key.
+struct CompileTask {
+  std::vector<std::size_t> candidates;  ///< into Plan::candidates
+  double expected_ms = 0;               ///< how long it may take, to start the longest first
+};
+
+/// What a task came to.
+struct TaskResult {
+  std::size_t task = 0;
+  store::Candidate
+      candidate;  ///< of the task's first candidate; key and variant of the others differ
+  std::optional<store::PreparedArtifact> artifact;
+  unsigned crashes = 0;
+};
+
+/// A compilation of a planned candidate as a worker is asked for it. Reads the sources.
+[[nodiscard]] core::Result<CompileJob> make_job(const PlannedKernel& kernel,
+                                                const PlannedCandidate& candidate);
+
+/// The candidate without a result: what the plan knows of it.
+[[nodiscard]] store::Candidate candidate_of(const PlannedKernel& kernel,
+                                            const PlannedCandidate& planned);
+
+/// Fills in status, message, symbols and log from a compiler's reply, after inspecting the cubin. A
+/// cubin that is not right makes the candidate failed.
+void judge_reply(const PlannedCandidate& planned, const CompileReply& reply,
+                 store::Candidate& candidate);
+
+/// One thread's part in a build: a worker process and what to do with its answers.
+class TaskRunner {
+ public:
+  TaskRunner(const WorkerOptions& options, std::chrono::milliseconds limit, int stop);
+
+  /// Compiles, inspects and compresses. Nothing when the build was stopped. Errors end the build.
+  [[nodiscard]] core::Result<std::optional<TaskResult>> run(const PlannedKernel& kernel,
+                                                            const PlannedCandidate& planned,
+                                                            const store::Dictionary* dictionary);
+
+ private:
+  WorkerOptions m_options;
+  std::chrono::milliseconds m_limit;
+  int m_stop;
+  std::optional<Worker> m_worker;
+};
+
+}  // namespace cubinary::builder

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/compile/compiler_log.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace cubinary::builder {
+
+namespace {
+
+/// Takes the next line off `text`.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+struct WayOut {
+  std::string_view sign;
+  std::string_view advice;
+};
+constexpr std::array<WayOut, 6> k_nvrtc_ways_out = {{
+    {"host functions are not allowed in JIT mode",
+     "mark it __device__, or set backend = \"nvcc\" in the manifest"},
+    {"__host__ function is not allowed in JIT mode",
+     "include the single header that is needed (<cub/block/block_reduce.cuh>, not <cub/cub.cuh>), "
+     "or set backend = \"nvcc\" in the manifest"},
+    {"unrecognized token",
+     "a byte order mark or another invisible character in a header stops NVRTC: remove it, or set "
+     "backend = \"nvcc\" in the manifest"},
+    {"cannot open source file \"std",
+     "NVRTC has no host headers: use <cuda/std/…>, or set backend = \"nvcc\" in the manifest"},
+    {"cannot open source file \"c",
+     "NVRTC has no host headers: use <cuda/std/…>, or set backend = \"nvcc\" in the manifest"},
+    {"Unresolved extern function", "define it in the sources: cubins are not linked with others"},
+}};
+
+std::string trimmed(std::string_view line) {
+  const std::size_t first = line.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return std::string(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
+}
+
+}  // namespace
+
+std::string first_error(std::string_view log, core::Backend backend) {
+  std::string error;
+  for (std::string_view rest = log; !rest.empty() && error.empty();) {
+    const std::string_view line = take_line(rest);
+    if (line.find("error") != std::string_view::npos ||
+        line.find("fatal") != std::string_view::npos) {
+      error = trimmed(line);
+    }
+  }
+  if (backend == core::Backend::nvrtc) {
+    for (const WayOut& way : k_nvrtc_ways_out) {
+      if (error.find(way.sign) != std::string::npos) {
+        return error + ": " + std::string(way.advice);
+      }
+    }
+  }
+  return error;
+}
+
+std::string log_to_keep(std::string_view log) {
+  std::string kept;
+  for (std::string_view rest = log; !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    if (line.starts_with("ptxas info") || line.starts_with("ptxas         .")) {
+      continue;
+    }
+    kept.append(line).push_back('\n');
+  }
+  if (kept.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return {};
+  }
+  constexpr std::size_t k_most = 64U << 10U;
+  if (kept.size() > k_most) {
+    const std::size_t cut = kept.size() - k_most;
+    kept.replace(k_most / 2, cut, "\n[… " + std::to_string(cut) + " bytes left out …]\n");
+  }
+  return kept;
+}
+
+}  // namespace cubinary::builder

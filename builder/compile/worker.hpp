@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "builder/compile/compile_job.hpp"
+#include "core/base/result.hpp"
+
+namespace cubinary::builder {
+
+/// The worker's side: answers compile jobs read from standard input until it is closed. Returns the
+/// process's exit status. The process must do nothing else.
+[[nodiscard]] int serve_compile_jobs();
+
+struct WorkerOptions {
+  /// The program and arguments that end up in serve_compile_jobs; empty: this very program with the
+  /// argument `worker`.
+  std::vector<std::string> command;
+  std::uint64_t memory_limit = 8ULL
+                               << 30U;  ///< bytes a worker, or a program it starts, may allocate
+};
+
+/// The coordinator's side: one worker process. Owned and used by one thread, which must outlive it:
+/// the process is killed when that thread ends, or the program, however it ends.
+class Worker {
+ public:
+  [[nodiscard]] static core::Result<Worker> start(const WorkerOptions& options);
+  Worker(Worker&&) noexcept;
+  Worker& operator=(Worker&&) noexcept;
+  /// Kills the process and all it started.
+  ~Worker();
+
+  struct Answer {
+    enum class Outcome : std::uint8_t { replied, crashed, timed_out, stopped };
+    Outcome outcome = Outcome::crashed;
+    CompileReply reply;   ///< when replied
+    std::string message;  ///< otherwise: what became of the worker, with the last words it wrote
+  };
+  /// Sends `job` and waits at most `limit` for the reply. `stop` is a file descriptor that becomes
+  /// readable when the build is to stop. After any outcome but `replied` the worker is of no more
+  /// use.
+  [[nodiscard]] Answer run(const CompileJob& job, std::chrono::milliseconds limit, int stop);
+
+  [[nodiscard]] int process_id() const;
+
+ private:
+  struct Impl;
+  explicit Worker(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> m_impl;
+};
+
+}  // namespace cubinary::builder

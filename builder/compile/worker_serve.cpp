@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "builder/compile/frame.hpp"
+#include "builder/compile/nvcc.hpp"
+#include "builder/compile/nvrtc.hpp"
+#include "builder/compile/worker.hpp"
+
+namespace cubinary::builder {
+
+namespace {
+
+double cpu_ms() {
+  double total = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      total += static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+    }
+  }
+  return total;
+}
+
+class Compilers {
+ public:
+  CompileReply compile(const CompileJob& job) {
+    CompileReply reply;
+    reply.status = CompileReply::Status::environment;
+    if (chdir(job.folder.c_str()) != 0) {
+      reply.message = "cannot enter " + job.folder + ": " + std::strerror(errno);
+      return reply;
+    }
+    if (job.backend == core::Backend::nvcc) {
+      return compile_with_nvcc(job);
+    }
+    auto found = m_nvrtc.find(job.compiler);
+    if (found == m_nvrtc.end()) {
+      auto opened = Nvrtc::open(job.compiler);
+      if (!opened) {
+        reply.message = opened.error().message;
+        return reply;
+      }
+      found = m_nvrtc.emplace(job.compiler, std::move(*opened)).first;
+    }
+    return found->second.compile(job);
+  }
+
+ private:
+  std::map<std::string, Nvrtc> m_nvrtc;
+};
+
+}  // namespace
+
+int serve_compile_jobs() {
+  // Nothing outside the build key may change what the compilers make.
+  for (const char* variable : {"NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CPATH", "C_INCLUDE_PATH",
+                               "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH"}) {
+    unsetenv(variable);
+  }
+  setenv("LC_ALL", "C", 1);
+  Compilers compilers;
+  core::Bytes bytes;
+  while (receive_frame(STDIN_FILENO, bytes, nullptr, -1) == FrameEnd::done) {
+    const auto job = decode_job(bytes);
+    if (!job) {
+      return 1;
+    }
+    const double before = cpu_ms();
+    CompileReply reply = compilers.compile(*job);
+    reply.cpu_ms = cpu_ms() - before;
+    if (send_frame(STDIN_FILENO, encode(reply)) != FrameEnd::done) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+}  // namespace cubinary::builder

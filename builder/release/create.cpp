@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fnmatch.h>
+
+#include "builder/release/release.hpp"
+#include "builder/release/table.hpp"
+#include "core/base/nearest.hpp"
+#include "core/model/target.hpp"
+#include "core/wire/codec.hpp"
+#include "core/wire/oci.hpp"
+#include "store/artifacts.hpp"
+#include "store/candidates.hpp"
+
+namespace cubinary::builder {
+namespace {
+
+namespace oci = core::oci;
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+constexpr int k_pack_level = 19;
+
+/// What one target's manifest is made of.
+struct TargetSelection {
+  std::string target;
+  std::vector<SelectedTable> kernels;  ///< sorted by name
+};
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : std::string(separator)) + word;
+  }
+  return text;
+}
+
+Result<void> check_name(const store::Reader& reader, const std::string& name) {
+  if (!oci::is_tag(name)) {
+    return fail(ErrorCode::usage,
+                "\"" + name +
+                    "\" cannot name a release: use 1 to 128 letters, digits, `_`, "
+                    "`.` or `-`, the first not `.` or `-`");
+  }
+  if (name.starts_with("sha256-")) {
+    return fail(ErrorCode::usage,
+                "\"" + name + "\" cannot name a release: `sha256-…` is how signatures are tagged");
+  }
+  TRY_ASSIGN(const auto release, store::find_release(reader, name));
+  if (release) {
+    return fail(ErrorCode::exists, "release " + name +
+                                       " exists already and releases never change: choose another "
+                                       "name");
+  }
+  TRY_ASSIGN(const auto tag, store::find_tag(reader, name));
+  if (tag) {
+    return fail(ErrorCode::exists, name + " is a channel already: choose another release name");
+  }
+  return {};
+}
+
+Result<std::vector<store::Kernel>> choose_kernels(const store::Reader& reader,
+                                                  const std::string& glob) {
+  TRY_ASSIGN(std::vector<store::Kernel> kernels, store::list_kernels(reader));
+  std::sort(kernels.begin(), kernels.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  if (kernels.empty()) {
+    return fail(ErrorCode::not_found, "the store holds no kernels: run `cubinary build` first");
+  }
+  std::vector<std::string> names;
+  for (const store::Kernel& kernel : kernels) {
+    names.push_back(kernel.name);
+  }
+  if (!glob.empty()) {
+    std::erase_if(kernels, [&](const store::Kernel& kernel) {
+      return ::fnmatch(glob.c_str(), kernel.name.c_str(), 0) != 0;
+    });
+  }
+  if (kernels.empty()) {
+    return fail(ErrorCode::not_found, "no kernel in the store matches \"" + glob + "\"" +
+                                          core::did_you_mean(glob, names) + "; it holds " +
+                                          join(names, ", "));
+  }
+  return kernels;
+}
+
+/// Targets with a usable current candidate of each of these kernels, by kernel name.
+Result<std::map<std::string, std::set<std::string>>> built_targets(
+    const store::Reader& reader, const std::vector<store::Kernel>& kernels) {
+  std::map<std::string, std::set<std::string>> targets;
+  for (const store::Kernel& kernel : kernels) {
+    store::CandidateFilter filter;
+    filter.kernel = kernel.name;
+    filter.role = store::CandidateRole::kernel;
+    auto& built = targets[kernel.name];
+    TRY(store::for_each_candidate(reader, filter, false,
+                                  [&](const store::Candidate& candidate) -> Result<void> {
+                                    if (candidate.status == store::CandidateStatus::ok) {
+                                      built.insert(candidate.target);
+                                    }
+                                    return {};
+                                  }));
+  }
+  return targets;
+}
+
+/// The targets to release, ascending: those asked for, or all there are.
+Result<std::vector<std::string>> choose_targets(
+    const std::map<std::string, std::set<std::string>>& built, std::vector<std::string> wanted) {
+  std::set<std::string> all;
+  for (const auto& [kernel, targets] : built) {
+    all.insert(targets.begin(), targets.end());
+  }
+  if (all.empty()) {
+    return fail(ErrorCode::not_found,
+                "nothing to release: no candidate compiled; run `cubinary build` first");
+  }
+  const std::vector<std::string> known(all.begin(), all.end());
+  for (const std::string& target : wanted) {
+    TRY(core::Target::parse(target));
+    if (!all.contains(target)) {
+      return fail(ErrorCode::not_found,
+                  "nothing to release for " + target + ": the store's candidates are for " +
+                      join(known, ", ") + "; run `cubinary build --target " + target + "` first");
+    }
+  }
+  if (wanted.empty()) {
+    wanted = known;
+  }
+  std::vector<core::Target> targets;
+  for (const std::string& target : wanted) {
+    TRY_ASSIGN(const core::Target parsed, core::Target::parse(target));
+    targets.push_back(parsed);
+  }
+  std::sort(targets.begin(), targets.end());
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  std::vector<std::string> names;
+  for (const core::Target& target : targets) {
+    names.push_back(target.text());
+  }
+  return names;
+}
+
+/// Chooses every entry of the release, before any artifact is read, so that all that is missing is
+/// said at once.
+Result<std::vector<TargetSelection>> select_all(const store::Reader& reader,
+                                                const ReleaseRequest& request,
+                                                std::vector<std::string>& notes) {
+  TRY_ASSIGN(const auto kernels, choose_kernels(reader, request.kernels));
+  TRY_ASSIGN(const auto built, built_targets(reader, kernels));
+  TRY_ASSIGN(const auto targets, choose_targets(built, request.targets));
+
+  std::vector<TargetSelection> selections;
+  std::vector<std::string> problems;
+  for (const std::string& target : targets) {
+    TargetSelection selection{target, {}};
+    for (const store::Kernel& kernel : kernels) {
+      if (!built.at(kernel.name).contains(target)) {
+        notes.push_back("kernel " + kernel.name + " has no cubin for " + target + ": left out");
+        continue;
+      }
+      TRY_ASSIGN(SelectedTable selected, select_table(reader, kernel, target));
+      problems.insert(problems.end(), selected.problems.begin(), selected.problems.end());
+      notes.insert(notes.end(), selected.notes.begin(), selected.notes.end());
+      if (!selected.table.entries.empty()) {
+        selection.kernels.push_back(std::move(selected));
+      }
+    }
+    if (!selection.kernels.empty()) {
+      selections.push_back(std::move(selection));
+    }
+  }
+  if (!problems.empty() && (!request.keep_going || selections.empty())) {
+    return fail(ErrorCode::compile_failed,
+                "release " + request.name + " was not made: what every shape needs is missing" +
+                    (request.keep_going ? "" : " (--keep-going leaves it out)") + "\n  " +
+                    join(problems, "\n  "));
+  }
+  notes.insert(notes.end(), problems.begin(), problems.end());
+  return selections;
+}
+
+/// Collects what the release is made of while its blobs go into the open transaction.
+class Assembly {
+ public:
+  Assembly(store::Writer& writer, const ReleaseRequest& request)
+      : m_writer(writer), m_request(request) {}
+
+  /// Packs, catalogues and describes one target.
+  Result<void> add_target(TargetSelection selection,
+                          const std::function<void(const ReleasedKernel&)>& on_kernel) {
+    TRY_ASSIGN(const core::Target target, core::Target::parse(selection.target));
+    core::Catalogue catalogue{m_request.name, target, {}, 0, {}};
+    oci::Manifest manifest;
+    manifest.artifact_type = oci::k_release_artifact_type;
+    for (SelectedTable& selected : selection.kernels) {
+      TRY_ASSIGN(const std::size_t artifacts, add_pack(selected.table));
+      catalogue.toolkit = std::max(catalogue.toolkit, selected.toolkit);
+      catalogue.minimum_driver = std::max(catalogue.minimum_driver, selected.minimum_driver);
+      manifest.layers.push_back({std::string(oci::k_pack_type),
+                                 selected.table.pack,
+                                 selected.table.pack_size,
+                                 {{std::string(oci::k_kernel_annotation), selected.table.name}}});
+      ReleasedKernel line{selected.table.name,
+                          selection.target,
+                          selected.table.entries.size(),
+                          0,
+                          artifacts,
+                          selected.table.pack_raw_size,
+                          selected.table.pack_size};
+      for (const core::TableEntry& entry : selected.table.entries) {
+        line.tuned += entry.origin == core::Origin::tuned ? 1 : 0;
+      }
+      if (on_kernel) {
+        on_kernel(line);
+      }
+      m_kernels.push_back(std::move(line));
+      catalogue.kernels.push_back(std::move(selected.table));
+    }
+
+    const std::string json = core::catalogue_to_json(catalogue);
+    if (json.size() > oci::k_max_catalogue_bytes) {
+      return fail(ErrorCode::too_large, selection.target + ": the catalogue has " +
+                                            std::to_string(json.size()) +
+                                            " bytes and clients take at most " +
+                                            std::to_string(oci::k_max_catalogue_bytes) +
+                                            "; release fewer kernels at once (--kernel)");
+    }
+    // What clients would refuse must never be frozen, so it is read here as they will.
+    if (auto read = core::catalogue_from_json(json); !read) {
+      return fail(read.error().with_context("the catalogue for " + selection.target +
+                                            " would not be accepted by clients"));
+    }
+    TRY_ASSIGN(manifest.config, put(oci::k_catalogue_type, core::as_bytes(json)));
+    TRY_ASSIGN(oci::Descriptor descriptor,
+               put(oci::k_manifest_type, core::as_bytes(oci::to_json(manifest))));
+    descriptor.annotations.emplace(oci::k_target_annotation, selection.target);
+    m_index.manifests.push_back(std::move(descriptor));
+    m_new.catalogues.push_back(std::move(catalogue));
+    m_new.release.targets.push_back(selection.target);
+    return {};
+  }
+
+  /// Puts the index and the release itself.
+  Result<store::Release> finish() {
+    TRY_ASSIGN(const oci::Descriptor index,
+               put(oci::k_index_type, core::as_bytes(oci::to_json(m_index))));
+    m_new.release.name = m_request.name;
+    m_new.release.index = index.digest;
+    m_new.release.created = m_request.created;
+    m_new.release.expires = m_request.expires;
+    m_new.blobs.assign(m_blobs.begin(), m_blobs.end());
+    m_new.artifacts.assign(m_artifacts.begin(), m_artifacts.end());
+    return store::put_release(m_writer, m_new);
+  }
+
+  [[nodiscard]] std::vector<ReleasedKernel> take_kernels() { return std::move(m_kernels); }
+
+ private:
+  Result<oci::Descriptor> put(std::string_view media_type, core::ByteView bytes) {
+    TRY(store::put_blob(m_writer, media_type, bytes));
+    oci::Descriptor descriptor{std::string(media_type), core::sha256(bytes), bytes.size(), {}};
+    m_blobs.insert(descriptor.digest);
+    return descriptor;
+  }
+
+  /// Concatenates the table's distinct artifacts, ascending by digest, freezes them in one frame
+  /// and writes their places into the entries. Returns how many there are.
+  Result<std::size_t> add_pack(core::KernelTable& table) {
+    std::map<core::Digest, std::pair<std::uint64_t, std::uint64_t>> places;
+    for (const core::TableEntry& entry : table.entries) {
+      places.emplace(entry.artifact, std::pair(0, 0));
+    }
+    core::Bytes raw;
+    for (auto& [digest, place] : places) {
+      TRY_ASSIGN(const core::Bytes artifact, store::read_artifact(m_writer.reader(), digest));
+      place = {raw.size(), artifact.size()};
+      raw.insert(raw.end(), artifact.begin(), artifact.end());
+      m_artifacts.insert(digest);
+    }
+    for (core::TableEntry& entry : table.entries) {
+      std::tie(entry.offset, entry.size) = places.at(entry.artifact);
+    }
+    core::CompressOptions options;
+    options.level = k_pack_level;
+    TRY_ASSIGN(const core::Bytes frame, core::compress(raw, options));
+    TRY_ASSIGN(const oci::Descriptor pack, put(oci::k_pack_type, frame));
+    table.pack = pack.digest;
+    table.pack_size = pack.size;
+    table.pack_raw_size = raw.size();
+    return places.size();
+  }
+
+  store::Writer& m_writer;
+  const ReleaseRequest& m_request;
+  store::NewRelease m_new;
+  oci::Index m_index;
+  std::set<core::Digest> m_blobs;
+  std::set<core::Digest> m_artifacts;
+  std::vector<ReleasedKernel> m_kernels;
+};
+
+}  // namespace
+
+std::string describe(const ReleasedKernel& kernel) {
+  const std::size_t untuned = kernel.entries - kernel.tuned;
+  return kernel.kernel + " " + kernel.target + ": " + std::to_string(kernel.entries) +
+         (kernel.entries == 1 ? " entry, " : " entries, ") + std::to_string(kernel.tuned) +
+         " tuned, " + std::to_string(untuned) + " untuned" +
+         (untuned == 0 ? "" : " (manifest default)");
+}
+
+Result<CreatedRelease> create_release(store::Store& store, const ReleaseRequest& request,
+                                      const std::function<void(const ReleasedKernel&)>& on_kernel) {
+  if (request.expires != 0 && request.expires <= request.created) {
+    return fail(ErrorCode::usage, "release " + request.name + " would expire before it is made");
+  }
+  CreatedRelease created;
+  // One transaction from the first look at the candidates to the release's row: what is chosen
+  // cannot change under it, and an interrupted run leaves no blob behind.
+  const auto body = [&](store::Writer& writer) -> Result<void> {
+    TRY(check_name(writer.reader(), request.name));
+    TRY_ASSIGN(auto selections, select_all(writer.reader(), request, created.notes));
+    Assembly assembly(writer, request);
+    for (TargetSelection& selection : selections) {
+      TRY(assembly.add_target(std::move(selection), on_kernel));
+    }
+    TRY_ASSIGN(created.release, assembly.finish());
+    created.kernels = assembly.take_kernels();
+    return {};
+  };
+  TRY(store.write(body));
+  return created;
+}
+
+}  // namespace cubinary::builder

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/wire/signature.hpp"
+#include "store/releases.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::builder {
+
+/// What `release create` is asked for.
+struct ReleaseRequest {
+  std::string name;                  ///< OCI tag grammar; not of the form of a signature's tag
+  std::vector<std::string> targets;  ///< empty: every target with current candidates
+  std::string kernels;               ///< glob over kernel names; empty: all
+  std::int64_t created = 0;          ///< Unix seconds
+  std::int64_t expires = 0;          ///< Unix seconds; 0: never
+  bool keep_going = false;           ///< leave out configs without a cubin instead of failing
+};
+
+/// One kernel on one target, as a release holds it.
+struct ReleasedKernel {
+  std::string kernel;
+  std::string target;
+  std::size_t entries = 0;
+  std::size_t tuned = 0;        ///< of `entries`; the others are the manifest's own choice
+  std::size_t artifacts = 0;    ///< distinct cubins in the pack
+  std::uint64_t raw_bytes = 0;  ///< of the unpacked pack
+  std::uint64_t pack_bytes = 0;
+};
+/// `rmsnorm sm_120: 3 entries, 0 tuned, 3 untuned (manifest default)`, for people.
+[[nodiscard]] std::string describe(const ReleasedKernel& kernel);
+
+struct CreatedRelease {
+  store::Release release;
+  std::vector<ReleasedKernel> kernels;  ///< sorted by target, then name
+  std::vector<std::string> notes;       ///< what was left out and why, a sentence each
+};
+
+/// Freezes winners and the manifests' own choices of the current candidates, with the artifacts
+/// they use, in one transaction: afterwards the release is there whole, or the store is as it was.
+///
+/// The same store content gives the same bytes under the same name. Holds one kernel's artifacts in
+/// memory at a time. `on_kernel` (may be empty) hears of each pack once it is made. Errors: `usage`
+/// for a bad name, glob or target; `exists` for a taken name; `not_found` when nothing is there to
+/// release; `compile_failed` when a default config has no cubin (all of them are listed).
+[[nodiscard]] core::Result<CreatedRelease> create_release(
+    store::Store& store, const ReleaseRequest& request,
+    const std::function<void(const ReleasedKernel&)>& on_kernel = {});
+
+struct SignedRelease {
+  store::Release release;
+  core::Digest signature_manifest;
+  std::vector<std::string> key_ids;
+};
+/// Signs a release with every key, checking the digest of each of its blobs first, and attaches the
+/// signature, replacing an earlier one. Errors: `not_found` (with the nearest name); `corrupt`.
+[[nodiscard]] core::Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
+                                                       std::span<const core::PrivateKey> keys);
+
+struct Promotion {
+  store::Release release;
+  std::vector<std::string> notes;  ///< what clients will make of it, when they will refuse it
+};
+/// Points channel tag `channel` at the release. Errors: `usage` for a channel outside the tag
+/// grammar; `exists` when a release has that name; `not_found`.
+[[nodiscard]] core::Result<Promotion> promote_release(store::Store& store, std::string_view name,
+                                                      std::string_view channel);
+
+/// The release of this name, or `not_found` with the nearest one.
+[[nodiscard]] core::Result<store::Release> require_release(const store::Reader& reader,
+                                                           std::string_view name);
+
+/// All tags that point at `index`, other than the release's own name and signature tags: its
+/// channels.
+[[nodiscard]] core::Result<std::vector<std::string>> channels_of(const store::Reader& reader,
+                                                                 const store::Release& release);
+
+}  // namespace cubinary::builder

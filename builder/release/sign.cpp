@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "builder/release/release.hpp"
+#include "builder/release/view.hpp"
+#include "core/base/nearest.hpp"
+#include "core/wire/oci.hpp"
+
+namespace cubinary::builder {
+namespace {
+
+namespace oci = core::oci;
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+/// Reads the whole release, digests checked, and gathers what the statement says of its making.
+Result<std::map<std::string, std::string>> vouch_for(const store::Reader& reader,
+                                                     const store::Release& release) {
+  std::map<std::string, std::string> provenance{{"cubinary", CUBINARY_VERSION}};
+  core::ToolkitVersion toolkit;
+  std::string targets;
+  const auto visit = [&](const ReleasedTarget& target) -> Result<void> {
+    for (const oci::Descriptor& layer : target.manifest.layers) {
+      if (auto pack = store::read_blob(reader, layer.digest, layer.size); !pack) {
+        return fail(std::move(pack).error());
+      }
+    }
+    toolkit = std::max(toolkit, target.catalogue.toolkit);
+    targets += (targets.empty() ? "" : ",") + target.catalogue.target.text();
+    return {};
+  };
+  TRY(for_each_target(reader, release, visit));
+  provenance.emplace("toolkit", toolkit.text());
+  provenance.emplace("targets", targets);
+  return provenance;
+}
+
+}  // namespace
+
+Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
+                                   std::span<const core::PrivateKey> keys) {
+  core::ReleaseStatement statement;
+  SignedRelease result;
+  {
+    TRY_ASSIGN(const store::Reader reader, store.reader());
+    TRY_ASSIGN(result.release, require_release(reader, name));
+    TRY_ASSIGN(statement.provenance, vouch_for(reader, result.release));
+  }
+  statement.name = result.release.name;
+  statement.index = result.release.index;
+  statement.serial = result.release.serial;
+  statement.created = result.release.created;
+  statement.expires = result.release.expires;
+  TRY_ASSIGN(const std::string envelope, core::dsse_sign(core::k_statement_payload_type,
+                                                         core::statement_to_json(statement), keys));
+  for (const core::PrivateKey& key : keys) {
+    result.key_ids.push_back(key.public_key().key_id());
+  }
+
+  const auto describe_blob = [](std::string_view media_type, core::ByteView bytes) {
+    return oci::Descriptor{std::string(media_type), core::sha256(bytes), bytes.size(), {}};
+  };
+  constexpr std::string_view k_empty = "{}";
+  oci::Manifest manifest;
+  manifest.artifact_type = oci::k_signature_artifact_type;
+  manifest.config = describe_blob(oci::k_empty_type, core::as_bytes(k_empty));
+  manifest.layers = {describe_blob(oci::k_dsse_type, core::as_bytes(envelope))};
+
+  const auto body = [&](store::Writer& writer) -> Result<void> {
+    TRY_ASSIGN(const auto index, store::find_blob(writer.reader(), result.release.index));
+    if (!index) {
+      return fail(ErrorCode::corrupt, "release " + result.release.name +
+                                          " has lost its index: run `cubinary store fsck`");
+    }
+    manifest.subject = {std::string(oci::k_index_type), index->digest, index->size, {}};
+    const std::string json = oci::to_json(manifest);
+    TRY(store::put_blob(writer, oci::k_empty_type, core::as_bytes(k_empty)));
+    TRY(store::put_blob(writer, oci::k_dsse_type, core::as_bytes(envelope)));
+    TRY(store::put_blob(writer, oci::k_manifest_type, core::as_bytes(json)));
+    result.signature_manifest = core::sha256(json);
+    const std::vector<core::Digest> blobs{manifest.config.digest, manifest.layers.front().digest,
+                                          result.signature_manifest};
+    return store::put_signature(writer, result.release.id, result.signature_manifest, blobs);
+  };
+  TRY(store.write(body));
+  result.release.signature_manifest = result.signature_manifest;
+  return result;
+}
+
+Result<Promotion> promote_release(store::Store& store, std::string_view name,
+                                  std::string_view channel) {
+  const std::string shown(channel);
+  if (!oci::is_tag(channel) || channel.starts_with("sha256-")) {
+    return fail(ErrorCode::usage,
+                "\"" + shown +
+                    "\" cannot name a channel: use 1 to 128 letters, digits, `_`, "
+                    "`.` or `-`, the first not `.` or `-`, and not `sha256-…`");
+  }
+  Promotion promotion;
+  const auto body = [&](store::Writer& writer) -> Result<void> {
+    TRY_ASSIGN(promotion.release, require_release(writer.reader(), name));
+    TRY_ASSIGN(const auto taken, store::find_release(writer.reader(), channel));
+    if (taken) {
+      return fail(ErrorCode::exists,
+                  "\"" + shown +
+                      "\" is the name of a release, which always means that very "
+                      "release: choose another channel name");
+    }
+    TRY_ASSIGN(const auto releases, store::list_releases(writer.reader()));
+    TRY_ASSIGN(const auto before, store::find_tag(writer.reader(), channel));
+    for (const store::Release& other : releases) {
+      if (before && other.index == before->manifest && other.serial > promotion.release.serial) {
+        promotion.notes.push_back("this moves " + shown + " back from " + other.name +
+                                  "; clients that have seen serial " +
+                                  std::to_string(other.serial) + " refuse serial " +
+                                  std::to_string(promotion.release.serial));
+      }
+    }
+    return store::put_tag(writer, {shown, promotion.release.index, std::string(oci::k_index_type)});
+  };
+  TRY(store.write(body));
+  if (!promotion.release.signature_manifest) {
+    promotion.notes.push_back("clients refuse it until it is signed: `cubinary release sign " +
+                              promotion.release.name + "`");
+  }
+  return promotion;
+}
+
+Result<store::Release> require_release(const store::Reader& reader, std::string_view name) {
+  TRY_ASSIGN(auto release, store::find_release(reader, name));
+  if (release) {
+    return *std::move(release);
+  }
+  TRY_ASSIGN(const auto releases, store::list_releases(reader));
+  std::vector<std::string> names;
+  for (const store::Release& other : releases) {
+    names.push_back(other.name);
+  }
+  return fail(ErrorCode::not_found, "the store has no release \"" + std::string(name) + "\"" +
+                                        core::did_you_mean(name, names) +
+                                        (names.empty() ? "; make one with `cubinary release create`"
+                                                       : "; `cubinary release list` shows all"));
+}
+
+Result<std::vector<std::string>> channels_of(const store::Reader& reader,
+                                             const store::Release& release) {
+  constexpr std::size_t k_page = 1000;
+  std::vector<std::string> channels;
+  std::string last;
+  while (true) {
+    TRY_ASSIGN(const auto names, store::list_tags(reader, last, k_page));
+    for (const std::string& name : names) {
+      TRY_ASSIGN(const auto tag, store::find_tag(reader, name));
+      if (tag && tag->manifest == release.index && name != release.name) {
+        channels.push_back(name);
+      }
+    }
+    if (names.size() < k_page) {
+      return channels;
+    }
+    last = names.back();
+  }
+}
+
+}  // namespace cubinary::builder

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+namespace cubinary::core::json {
+namespace {
+
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; });
+}
+
+void write_text(std::string& out, std::string_view text) {
+  if (is_plain(text)) {
+    out += '"';
+    out += text;
+    out += '"';
+    return;
+  }
+  out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+template <typename T>
+void write_number(std::string& out, T value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out.append(digits.data(), end);
+}
+
+void write(std::string& out, const Value& value);
+
+struct Writer {
+  std::string& out;
+
+  void operator()(std::nullptr_t) const { out += "null"; }
+  void operator()(bool value) const { out += value ? "true" : "false"; }
+  void operator()(std::int64_t value) const { write_number(out, value); }
+  void operator()(double value) const {
+    if (std::isfinite(value)) {
+      write_number(out, value);
+    } else {
+      out += "null";
+    }
+  }
+  void operator()(const std::string& value) const { write_text(out, value); }
+  void operator()(const Array& array) const {
+    out += '[';
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      if (i > 0) {
+        out += ',';
+      }
+      write(out, array[i]);
+    }
+    out += ']';
+  }
+  void operator()(const Object& object) const {
+    out += '{';
+    bool first = true;
+    for (const auto& [key, member] : object) {
+      if (!first) {
+        out += ',';
+      }
+      first = false;
+      write_text(out, key);
+      out += ':';
+      write(out, member);
+    }
+    out += '}';
+  }
+};
+
+void write(std::string& out, const Value& value) {
+  std::visit(Writer{out}, value.storage());
+}
+
+// Names in a message may come from anyone: nothing that would drive a terminal gets through.
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+  return text;
+}
+
+template <typename T>
+const T* get(const Value* value) {
+  return value == nullptr ? nullptr : value->get_if<T>();
+}
+
+// Builds Values from parse events and stops at the first thing we do not take.
+class Builder final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Builder(int max_depth) : m_max_depth(max_depth) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      return stop("an integer is beyond 64 bits");
+    }
+    return put(value);
+  }
+  bool number_float(number_float_t value, const string_t& digits) override {
+    if (digits.find_first_of(".eE") == string_t::npos) {
+      return stop("an integer is beyond 64 bits");
+    }
+    return put(value);
+  }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t&) override { return stop("binary data"); }
+
+  bool start_object(std::size_t) override { return open(Object()); }
+  bool key(string_t& name) override {
+    const Object& object = std::get<Object>(m_open.back().value);
+    if (object.contains(name)) {
+      return stop("the key \"" + name + "\" stands twice in one object");
+    }
+    m_open.back().key = std::move(name);
+    return true;
+  }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(Array()); }
+  bool end_array() override { return close(); }
+
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception&) override {
+    return stop("the text is no JSON at byte " + std::to_string(position));
+  }
+
+  [[nodiscard]] const std::string& why() const { return m_why; }
+  Value take() { return std::move(m_result); }
+
+ private:
+  using Container = std::variant<Array, Object>;
+  struct Level {
+    Container value;
+    std::string key;
+  };
+
+  bool put(Value value) {
+    if (m_open.empty()) {
+      m_result = std::move(value);
+    } else if (auto* array = std::get_if<Array>(&m_open.back().value)) {
+      array->push_back(std::move(value));
+    } else {
+      std::get<Object>(m_open.back().value).emplace(std::move(m_open.back().key), std::move(value));
+    }
+    return true;
+  }
+  bool open(Container container) {
+    if (m_open.size() >= static_cast<std::size_t>(m_max_depth)) {
+      return stop("it is nested deeper than " + std::to_string(m_max_depth) + " levels");
+    }
+    m_open.push_back({std::move(container), {}});
+    return true;
+  }
+  bool close() {
+    Container container = std::move(m_open.back().value);
+    m_open.pop_back();
+    return std::visit([this](auto& value) { return put(std::move(value)); }, container);
+  }
+  bool stop(std::string why) {
+    m_why = std::move(why);
+    if (const std::string place = path(); !place.empty()) {
+      m_why += " (inside " + place + ")";
+    }
+    return false;
+  }
+  [[nodiscard]] std::string path() const {
+    std::string text;
+    for (const Level& level : m_open) {
+      if (const auto* array = std::get_if<Array>(&level.value)) {
+        text += "[" + std::to_string(array->size()) + "]";
+      } else if (!level.key.empty()) {
+        text += (text.empty() ? "" : ".") + level.key;
+      }
+    }
+    return text;
+  }
+
+  int m_max_depth;
+  std::vector<Level> m_open;
+  Value m_result;
+  std::string m_why;
+};
+
+}  // namespace
+
+std::string to_text(const Value& value) {
+  std::string out;
+  write(out, value);
+  return out;
+}
+
+Result<Value> parse(std::string_view text, int max_depth) {
+  // The parser would skip it silently.
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    return fail(ErrorCode::corrupt, "the JSON begins with a byte order mark");
+  }
+  Builder builder(max_depth);
+  if (!nlohmann::json::sax_parse(text, &builder)) {
+    return fail(ErrorCode::corrupt, printable("malformed JSON: " + builder.why()));
+  }
+  return builder.take();
+}
+
+Result<Node> Node::at(std::string_view name) const& {
+  TRY_ASSIGN(Node node, find(name));
+  if (!node.exists()) {
+    return fail(error("\"" + std::string(name) + "\" is missing"));
+  }
+  return node;
+}
+
+Result<Node> Node::find(std::string_view name) const& {
+  const auto* object = get<Object>(m_value);
+  if (object == nullptr) {
+    return fail(kind_error("an object"));
+  }
+  const auto found = object->find(name);
+  if (found == object->end()) {
+    return Node(nullptr, this, name);
+  }
+  return Node(&found->second, this, found->first);
+}
+
+Result<std::vector<Node>> Node::elements() const& {
+  const auto* array = get<Array>(m_value);
+  if (array == nullptr) {
+    return fail(kind_error("an array"));
+  }
+  std::vector<Node> nodes;
+  nodes.reserve(array->size());
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    nodes.push_back(Node(&(*array)[i], this, i));
+  }
+  return nodes;
+}
+
+Result<std::vector<Node>> Node::members() const& {
+  const auto* object = get<Object>(m_value);
+  if (object == nullptr) {
+    return fail(kind_error("an object"));
+  }
+  std::vector<Node> nodes;
+  nodes.reserve(object->size());
+  for (const auto& [name, member] : *object) {
+    nodes.push_back(Node(&member, this, std::string_view(name)));
+  }
+  return nodes;
+}
+
+Result<std::string> Node::text() const {
+  if (const auto* found = get<std::string>(m_value)) {
+    return *found;
+  }
+  return fail(kind_error("text"));
+}
+
+Result<bool> Node::boolean() const {
+  if (const auto* found = get<bool>(m_value)) {
+    return *found;
+  }
+  return fail(kind_error("true or false"));
+}
+
+Result<double> Node::number() const {
+  if (const auto* found = get<double>(m_value)) {
+    return *found;
+  }
+  if (const auto* found = get<std::int64_t>(m_value)) {
+    return static_cast<double>(*found);
+  }
+  return fail(kind_error("a number"));
+}
+
+Result<std::int64_t> Node::integer(std::int64_t low, std::int64_t high) const {
+  const auto* found = get<std::int64_t>(m_value);
+  if (found == nullptr) {
+    return fail(kind_error("an integer"));
+  }
+  if (*found < low || *found > high) {
+    return fail(error(std::to_string(*found) + " is not between " + std::to_string(low) + " and " +
+                      std::to_string(high)));
+  }
+  return *found;
+}
+
+Result<std::map<std::string, std::string>> Node::text_map() const {
+  TRY_ASSIGN(const std::vector<Node> nodes, members());
+  std::map<std::string, std::string> map;
+  for (const Node& node : nodes) {
+    TRY_ASSIGN(std::string value, node.text());
+    map.emplace(node.key(), std::move(value));
+  }
+  return map;
+}
+
+Result<std::string> Node::text(std::string_view name) const {
+  TRY_ASSIGN(const Node node, at(name));
+  return node.text();
+}
+
+Result<std::int64_t> Node::integer(std::string_view name, std::int64_t low,
+                                   std::int64_t high) const {
+  TRY_ASSIGN(const Node node, at(name));
+  return node.integer(low, high);
+}
+
+Result<std::string> Node::text_or(std::string_view name, std::string_view otherwise) const {
+  TRY_ASSIGN(const Node node, find(name));
+  return node.exists() ? node.text() : Result<std::string>(std::string(otherwise));
+}
+
+Result<std::int64_t> Node::integer_or(std::string_view name, std::int64_t low, std::int64_t high,
+                                      std::int64_t otherwise) const {
+  TRY_ASSIGN(const Node node, find(name));
+  return node.exists() ? node.integer(low, high) : Result<std::int64_t>(otherwise);
+}
+
+Result<bool> Node::boolean_or(std::string_view name, bool otherwise) const {
+  TRY_ASSIGN(const Node node, find(name));
+  return node.exists() ? node.boolean() : Result<bool>(otherwise);
+}
+
+std::string Node::path() const {
+  if (m_parent == nullptr) {
+    return std::string(m_key);
+  }
+  std::string text = m_parent->path();
+  if (m_key.data() == nullptr) {
+    return text + "[" + std::to_string(m_index) + "]";
+  }
+  return text + (m_parent->m_parent == nullptr ? ": " : ".") + std::string(m_key);
+}
+
+Error Node::error(std::string_view message) const {
+  return Error{ErrorCode::corrupt, printable(path() + ": " + std::string(message))};
+}
+
+Error Node::kind_error(std::string_view wanted) const {
+  return error("must be " + std::string(wanted));
+}
+
+}  // namespace cubinary::core::json

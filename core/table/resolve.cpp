@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/table/resolve.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "core/base/nearest.hpp"
+#include "core/launch/names.hpp"
+
+namespace cubinary::core {
+namespace {
+
+constexpr std::array<std::string_view, 4> k_match_names = {"exact", "nearest-shape", "other-class",
+                                                           "default"};
+
+/// An entry of the right types, with all that its place in the cascade depends on.
+struct Candidate {
+  const ResolveTable* source = nullptr;
+  const TableEntry* entry = nullptr;
+  Match match = Match::fallback;
+  double class_distance = 0;
+  double shape_distance = 0;
+  double size = 0;  ///< Σ log2(axis + 1), for "ties to the larger"
+  double time_us = std::numeric_limits<double>::infinity();
+  std::string misfit;  ///< why it can never serve this query; empty: it may
+};
+
+// Suffix order among targets: a, f, none.
+int suffix_order(const Target& target) {
+  return -static_cast<int>(target.suffix());
+}
+
+// Distances are compared to nine decimals, so that a tie is one with every libm and order of sums.
+std::int64_t comparable(double value) {
+  return std::llround(value * 1e9);
+}
+
+// The documented order; `a` stands before `b`.
+bool before(const Candidate& a, const Candidate& b) {
+  const auto key = [](const Candidate& c) {
+    return std::tuple(!c.misfit.empty(), c.match, comparable(c.class_distance),
+                      comparable(c.shape_distance), -comparable(c.size), c.time_us,
+                      suffix_order(c.source->target));
+  };
+  if (const auto ka = key(a), kb = key(b); ka != kb) {
+    return ka < kb;
+  }
+  if (a.source->target != b.source->target) {
+    return a.source->target > b.source->target;
+  }
+  if (a.entry->rank != b.entry->rank) {
+    return a.entry->rank < b.entry->rank;
+  }
+  if (a.entry->shape != b.entry->shape) {
+    return a.entry->shape > b.entry->shape;
+  }
+  const auto last = [](const TableEntry& e) {
+    return std::tie(e.device_class, e.config, e.artifact);
+  };
+  return last(*a.entry) < last(*b.entry);
+}
+
+double axis_distance(std::int64_t a, std::int64_t b) {
+  const auto low = static_cast<double>(std::min(a, b)) + 1;
+  const auto high = static_cast<double>(std::max(a, b)) + 1;
+  // High over low, so that twice and half are equally far to the last bit.
+  return std::log2(high / low);
+}
+
+class Resolver {
+ public:
+  Resolver(std::span<const ResolveTable> tables, const ResolveQuery& query, bool with_trace)
+      : m_tables(tables),
+        m_query(query),
+        m_device_class(query.device.text()),
+        m_with_trace(with_trace) {}
+
+  Result<Choice> run() {
+    TRY(collect());
+    std::ranges::stable_sort(m_candidates, before);
+    std::optional<Choice> choice;
+    std::vector<ResolveTrace> trace;
+    for (const Candidate& candidate : m_candidates) {
+      std::string reason;
+      const bool accepted = !choice && serves(candidate, reason);
+      if (choice && candidate.misfit.empty()) {
+        reason = "further away than the answer";
+      }
+      if (accepted) {
+        reason = how(candidate);
+        choice = Choice{candidate.source->target,
+                        candidate.source->table,
+                        candidate.entry,
+                        candidate.match,
+                        reason,
+                        {}};
+        if (!m_with_trace) {
+          return std::move(*choice);
+        }
+      }
+      if (m_with_trace) {
+        trace.push_back(ResolveTrace{candidate.entry, candidate.source->target, candidate.match,
+                                     candidate.shape_distance, candidate.class_distance, accepted,
+                                     std::move(reason)});
+      }
+    }
+    if (!choice) {
+      return fail(no_match());
+    }
+    choice->trace = std::move(trace);
+    return std::move(*choice);
+  }
+
+ private:
+  Result<void> collect() {
+    for (const ResolveTable& source : m_tables) {
+      if (!source.target.runs_on(m_query.device.capability)) {
+        continue;
+      }
+      m_runnable = true;
+      TRY(check_types(*source.table, m_query.types));
+      TRY(check_shape(*source.table, m_query.shape));
+      TRY(check_alignments(*source.table, m_query.types, m_query.alignments));
+      for (const TableEntry& entry : source.table->entries) {
+        if (entry.types == m_query.types) {
+          add(source, entry);
+        }
+      }
+    }
+    return {};
+  }
+
+  void add(const ResolveTable& source, const TableEntry& entry) {
+    Candidate candidate;
+    candidate.source = &source;
+    candidate.entry = &entry;
+    const bool here = entry.device_class == m_device_class;
+    if (entry.origin == Origin::fallback) {
+      if (!entry.device_class.empty() && !here) {
+        candidate.misfit = "it is for " + entry.device_class;
+      }
+    } else {
+      candidate.time_us = entry.time_us.value_or(candidate.time_us);
+      candidate.match = Match::other_class;
+      if (here) {
+        candidate.match = entry.shape == m_query.shape ? Match::exact : Match::nearest_shape;
+      } else if (const auto other = DeviceClass::parse(entry.device_class)) {
+        candidate.class_distance = distance(*other, m_query.device);
+      } else {
+        candidate.misfit = "\"" + entry.device_class + "\" is no device class";
+      }
+    }
+    for (const Axis& axis : source.table->axes) {
+      compare_axis(axis, candidate);
+    }
+    m_candidates.push_back(std::move(candidate));
+  }
+
+  void compare_axis(const Axis& axis, Candidate& candidate) const {
+    const auto given = candidate.entry->shape.find(axis.name);
+    if (given == candidate.entry->shape.end()) {
+      return;
+    }
+    const std::int64_t asked = m_query.shape.at(axis.name);
+    if (given->second == asked) {
+      candidate.size += std::log2(static_cast<double>(asked) + 1);
+    } else if (axis.compile || axis.bucket == Bucket::exact) {
+      candidate.misfit = std::string(axis.compile ? "compiled" : "measured") + " for " + axis.name +
+                         "=" + std::to_string(given->second) + " only";
+    } else {
+      candidate.shape_distance += axis_distance(given->second, asked);
+      candidate.size += std::log2(static_cast<double>(given->second) + 1);
+    }
+  }
+
+  // Whether the candidate answers the query; `reason` says why not.
+  bool serves(const Candidate& candidate, std::string& reason) {
+    if (!candidate.misfit.empty()) {
+      reason = candidate.misfit;
+      return false;
+    }
+    const auto plan = plan_launch(*candidate.source->table, *candidate.entry, m_query.shape,
+                                  m_query.alignments, candidate.source->target, m_query.facts);
+    if (!plan) {
+      reason = plan.error().message;
+      if (const std::string head = "kernel " + candidate.source->table->name + ": ";
+          reason.starts_with(head)) {
+        reason.erase(0, head.size());
+      }
+      if (m_nearest_miss.empty()) {
+        m_nearest_miss = reason;
+      }
+      return false;
+    }
+    if (candidate.match > m_query.require) {
+      reason =
+          "require=" + std::string(match_name(m_query.require)) + " refuses it: " + how(candidate);
+      if (m_refused.empty()) {
+        m_refused = reason;
+      }
+      return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::string how(const Candidate& candidate) const {
+    const TableEntry& entry = *candidate.entry;
+    const std::string config =
+        "config " + to_display(entry.config) + " of " + candidate.source->target.text();
+    switch (candidate.match) {
+      case Match::exact:
+        return config + ", the winner on this device class at this very shape";
+      case Match::nearest_shape:
+        return config + ", the winner on this device class at the nearest shape, " +
+               to_display(entry.shape);
+      case Match::other_class:
+        return config + ", the winner on the nearest device class, " + entry.device_class +
+               ", at " + to_display(entry.shape);
+      case Match::fallback:
+        break;
+    }
+    return config + ", the manifest's own choice, which nobody measured here";
+  }
+
+  [[nodiscard]] Error no_match() const {
+    const std::string name = m_tables.empty() ? "" : m_tables.front().table->name;
+    std::string why;
+    if (!m_runnable) {
+      why = "no target of the release runs on a device of capability " +
+            std::to_string(m_query.device.capability.major) + "." +
+            std::to_string(m_query.device.capability.minor) + ": it has " + targets();
+    } else if (m_candidates.empty()) {
+      why = "no entry for " + to_display(m_query.types) + ": the release has " + known_types();
+    } else if (!m_refused.empty()) {
+      why = "no answer for " + to_display(m_query.shape) +
+            " that require=" + std::string(match_name(m_query.require)) + " accepts; " + m_refused;
+    } else if (!m_nearest_miss.empty()) {
+      why = "no entry serves " + to_display(m_query.shape) +
+            "; the nearest miss is: " + m_nearest_miss;
+    } else {
+      why = "no entry serves " + to_display(m_query.shape) + "; the entries were " + misfits();
+    }
+    return Error{ErrorCode::no_match, "kernel " + name + ": " + why};
+  }
+
+  static std::string joined(const std::set<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+      text += (text.empty() ? "" : ", ") + name;
+    }
+    return text.empty() ? "none" : text;
+  }
+
+  [[nodiscard]] std::string targets() const {
+    std::set<std::string> names;
+    for (const ResolveTable& source : m_tables) {
+      names.insert(source.target.text());
+    }
+    return joined(names);
+  }
+
+  [[nodiscard]] std::string known_types() const {
+    std::set<std::string> names;
+    for (const ResolveTable& source : m_tables) {
+      if (source.target.runs_on(m_query.device.capability)) {
+        for (const TableEntry& entry : source.table->entries) {
+          names.insert("(" + to_display(entry.types) + ")");
+        }
+      }
+    }
+    return joined(names);
+  }
+
+  [[nodiscard]] std::string misfits() const {
+    constexpr std::size_t k_shown = 8;
+    std::set<std::string> reasons;
+    for (const Candidate& candidate : m_candidates) {
+      reasons.insert(candidate.misfit);
+      if (reasons.size() >= k_shown) {
+        break;
+      }
+    }
+    return joined(reasons);
+  }
+
+  std::span<const ResolveTable> m_tables;
+  const ResolveQuery& m_query;
+  std::string m_device_class;
+  bool m_with_trace;
+  bool m_runnable = false;
+  std::vector<Candidate> m_candidates;
+  std::string m_nearest_miss;  ///< the first broken rule or limit
+  std::string m_refused;       ///< the first answer that `require` does not accept
+};
+
+}  // namespace
+
+std::string_view match_name(Match match) {
+  return k_match_names.at(static_cast<std::size_t>(match));
+}
+
+Result<Match> parse_match(std::string_view name) {
+  for (std::size_t i = 0; i < k_match_names.size(); ++i) {
+    if (k_match_names.at(i) == name) {
+      return static_cast<Match>(i);
+    }
+  }
+  const std::vector<std::string> known(k_match_names.begin(), k_match_names.end());
+  return fail(ErrorCode::usage, "unknown match level \"" + std::string(name) +
+                                    "\": it is exact, nearest-shape, other-class or default" +
+                                    did_you_mean(name, known));
+}
+
+Result<Choice> resolve(std::span<const ResolveTable> tables, const ResolveQuery& query,
+                       bool with_trace) {
+  if (tables.empty()) {
+    return fail(ErrorCode::no_match, "the release has no such kernel for any target");
+  }
+  return Resolver(tables, query, with_trace).run();
+}
+
+}  // namespace cubinary::core
