@@ -44,7 +44,8 @@ Result<GcResult> collect(Connection& connection) {
              delete_rows(connection,
                          "DELETE FROM artifact WHERE NOT EXISTS (SELECT 1 FROM candidate c "
                          "WHERE c.artifact_id = artifact.id) AND NOT EXISTS (SELECT 1 FROM "
-                         "release_artifact r WHERE r.artifact_id = artifact.id)"));
+                         "release_artifact r WHERE r.artifact_id = artifact.id) AND NOT EXISTS "
+                         "(SELECT 1 FROM triton_file t WHERE t.artifact_id = artifact.id)"));
   // A dictionary in use for a kernel whose artifacts are all gone serves nobody either.
   TRY(
       connection.run("DELETE FROM current_dictionary WHERE dictionary_id NOT IN "

@@ -8,6 +8,7 @@
 
 #include "builder/release/release.hpp"
 #include "builder/release/table.hpp"
+#include "builder/release/triton_part.hpp"
 #include "core/base/nearest.hpp"
 #include "core/model/target.hpp"
 #include "core/wire/codec.hpp"
@@ -29,6 +30,7 @@ constexpr int k_pack_level = 19;
 struct TargetSelection {
   std::string target;
   std::vector<SelectedTable> kernels;  ///< sorted by name
+  TritonSelection triton;
 };
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {
@@ -63,15 +65,26 @@ Result<void> check_name(const store::Reader& reader, const std::string& name) {
   return {};
 }
 
+/// The kernels asked for; none is an error unless Triton has something to release.
 Result<std::vector<store::Kernel>> choose_kernels(const store::Reader& reader,
-                                                  const std::string& glob) {
-  TRY_ASSIGN(std::vector<store::Kernel> kernels, store::list_kernels(reader));
+                                                  const ReleaseRequest& request, bool has_triton) {
+  const std::string& glob = request.kernels;
+  std::vector<store::Kernel> kernels;
+  if (request.cuda) {
+    TRY_ASSIGN(kernels, store::list_kernels(reader));
+  }
   std::sort(kernels.begin(), kernels.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  if (kernels.empty()) {
-    return fail(ErrorCode::not_found, "the store holds no kernels: run `cubinary build` first");
-  }
   std::vector<std::string> names;
+  if (request.triton) {
+    TRY_ASSIGN(const auto triton, triton_kernel_names(reader));
+    names.assign(triton.begin(), triton.end());
+  }
+  if (kernels.empty() && names.empty()) {
+    return fail(ErrorCode::not_found,
+                "the store holds no kernels: run `cubinary build` or `cubinary triton capture` "
+                "first");
+  }
   for (const store::Kernel& kernel : kernels) {
     names.push_back(kernel.name);
   }
@@ -80,7 +93,7 @@ Result<std::vector<store::Kernel>> choose_kernels(const store::Reader& reader,
       return ::fnmatch(glob.c_str(), kernel.name.c_str(), 0) != 0;
     });
   }
-  if (kernels.empty()) {
+  if (kernels.empty() && !has_triton) {
     return fail(ErrorCode::not_found, "no kernel in the store matches \"" + glob + "\"" +
                                           core::did_you_mean(glob, names) + "; it holds " +
                                           join(names, ", "));
@@ -110,8 +123,12 @@ Result<std::map<std::string, std::set<std::string>>> built_targets(
 
 /// The targets to release, ascending: those asked for, or all there are.
 Result<std::vector<std::string>> choose_targets(
-    const std::map<std::string, std::set<std::string>>& built, std::vector<std::string> wanted) {
+    const std::map<std::string, std::set<std::string>>& built,
+    const std::map<std::string, TritonSelection>& captured, std::vector<std::string> wanted) {
   std::set<std::string> all;
+  for (const auto& [target, selection] : captured) {
+    all.insert(target);
+  }
   for (const auto& [kernel, targets] : built) {
     all.insert(targets.begin(), targets.end());
   }
@@ -150,14 +167,18 @@ Result<std::vector<std::string>> choose_targets(
 Result<std::vector<TargetSelection>> select_all(const store::Reader& reader,
                                                 const ReleaseRequest& request,
                                                 std::vector<std::string>& notes) {
-  TRY_ASSIGN(const auto kernels, choose_kernels(reader, request.kernels));
+  std::map<std::string, TritonSelection> captured;
+  if (request.triton) {
+    TRY_ASSIGN(captured, select_triton(reader, request.kernels));
+  }
+  TRY_ASSIGN(const auto kernels, choose_kernels(reader, request, !captured.empty()));
   TRY_ASSIGN(const auto built, built_targets(reader, kernels));
-  TRY_ASSIGN(const auto targets, choose_targets(built, request.targets));
+  TRY_ASSIGN(const auto targets, choose_targets(built, captured, request.targets));
 
   std::vector<TargetSelection> selections;
   std::vector<std::string> problems;
   for (const std::string& target : targets) {
-    TargetSelection selection{target, {}};
+    TargetSelection selection{target, {}, std::move(captured[target])};
     for (const store::Kernel& kernel : kernels) {
       if (!built.at(kernel.name).contains(target)) {
         notes.push_back("kernel " + kernel.name + " has no cubin for " + target + ": left out");
@@ -170,7 +191,7 @@ Result<std::vector<TargetSelection>> select_all(const store::Reader& reader,
         selection.kernels.push_back(std::move(selected));
       }
     }
-    if (!selection.kernels.empty()) {
+    if (!selection.kernels.empty() || !selection.triton.kernels.empty()) {
       selections.push_back(std::move(selection));
     }
   }
@@ -222,6 +243,10 @@ class Assembly {
       catalogue.kernels.push_back(std::move(selected.table));
     }
 
+    if (!selection.triton.kernels.empty()) {
+      TRY(add_triton(std::move(selection.triton), target, catalogue, manifest));
+    }
+
     const std::string json = core::catalogue_to_json(catalogue);
     if (json.size() > oci::k_max_catalogue_bytes) {
       return fail(ErrorCode::too_large, selection.target + ": the catalogue has " +
@@ -236,8 +261,15 @@ class Assembly {
                                             " would not be accepted by clients"));
     }
     TRY_ASSIGN(manifest.config, put(oci::k_catalogue_type, core::as_bytes(json)));
+    const std::string manifest_json = oci::to_json(manifest);
+    if (manifest_json.size() > oci::k_max_document_bytes) {
+      return fail(ErrorCode::too_large,
+                  selection.target + ": the manifest names " +
+                      std::to_string(manifest.layers.size()) +
+                      " packs, more than clients take; release fewer kernels at once (--kernel)");
+    }
     TRY_ASSIGN(oci::Descriptor descriptor,
-               put(oci::k_manifest_type, core::as_bytes(oci::to_json(manifest))));
+               put(oci::k_manifest_type, core::as_bytes(manifest_json)));
     descriptor.annotations.emplace(oci::k_target_annotation, selection.target);
     m_index.manifests.push_back(std::move(descriptor));
     m_new.catalogues.push_back(std::move(catalogue));
@@ -259,6 +291,7 @@ class Assembly {
   }
 
   [[nodiscard]] std::vector<ReleasedKernel> take_kernels() { return std::move(m_kernels); }
+  [[nodiscard]] std::vector<ReleasedTriton> take_triton() { return std::move(m_triton); }
 
  private:
   Result<oci::Descriptor> put(std::string_view media_type, core::ByteView bytes) {
@@ -295,6 +328,29 @@ class Assembly {
     return places.size();
   }
 
+  Result<void> add_triton(TritonSelection selection, const core::Target& target,
+                          core::Catalogue& catalogue, oci::Manifest& manifest) {
+    ReleasedTriton line{target.text(),
+                        selection.kernels.size(),
+                        selection.host.size(),
+                        selection.autotune.size(),
+                        0,
+                        0};
+    TRY_ASSIGN(const TritonLayers layers,
+               freeze_triton(m_writer.reader(), std::move(selection), m_request.name, target,
+                             [&](std::string_view media_type, core::ByteView bytes) {
+                               return put(media_type, bytes);
+                             }));
+    manifest.layers.insert(manifest.layers.end(), layers.layers.begin(), layers.layers.end());
+    m_artifacts.insert(layers.artifacts.begin(), layers.artifacts.end());
+    catalogue.toolkit = std::max(catalogue.toolkit, layers.toolkit);
+    catalogue.minimum_driver = std::max(catalogue.minimum_driver, layers.minimum_driver);
+    line.raw_bytes = layers.raw_bytes;
+    line.pack_bytes = layers.pack_bytes;
+    m_triton.push_back(std::move(line));
+    return {};
+  }
+
   store::Writer& m_writer;
   const ReleaseRequest& m_request;
   store::NewRelease m_new;
@@ -302,6 +358,7 @@ class Assembly {
   std::set<core::Digest> m_blobs;
   std::set<core::Digest> m_artifacts;
   std::vector<ReleasedKernel> m_kernels;
+  std::vector<ReleasedTriton> m_triton;
 };
 
 }  // namespace
@@ -312,6 +369,14 @@ std::string describe(const ReleasedKernel& kernel) {
          (kernel.entries == 1 ? " entry, " : " entries, ") + std::to_string(kernel.tuned) +
          " tuned, " + std::to_string(untuned) + " untuned" +
          (untuned == 0 ? "" : " (manifest default)");
+}
+
+std::string describe(const ReleasedTriton& triton) {
+  const auto count = [](std::size_t number, const std::string& what) {
+    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  };
+  return "triton " + triton.target + ": " + count(triton.kernels, "kernel") + ", " +
+         count(triton.host, "host module") + ", " + count(triton.autotune, "autotune result");
 }
 
 Result<CreatedRelease> create_release(store::Store& store, const ReleaseRequest& request,
@@ -331,6 +396,7 @@ Result<CreatedRelease> create_release(store::Store& store, const ReleaseRequest&
     }
     TRY_ASSIGN(created.release, assembly.finish());
     created.kernels = assembly.take_kernels();
+    created.triton = assembly.take_triton();
     return {};
   };
   TRY(store.write(body));

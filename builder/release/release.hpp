@@ -19,7 +19,9 @@ namespace cubinary::builder {
 struct ReleaseRequest {
   std::string name;                  ///< OCI tag grammar; not of the form of a signature's tag
   std::vector<std::string> targets;  ///< empty: every target with current candidates
-  std::string kernels;               ///< glob over kernel names; empty: all
+  std::string kernels;               ///< glob over kernel names, Triton's too; empty: all
+  bool cuda = true;                  ///< kernels built from manifests
+  bool triton = true;                ///< what was captured of Triton
   std::int64_t created = 0;          ///< Unix seconds
   std::int64_t expires = 0;          ///< Unix seconds; 0: never
   bool keep_going = false;           ///< leave out configs without a cubin instead of failing
@@ -38,9 +40,22 @@ struct ReleasedKernel {
 /// `rmsnorm sm_120: 3 entries, 0 tuned, 3 untuned (manifest default)`, for people.
 [[nodiscard]] std::string describe(const ReleasedKernel& kernel);
 
+/// What a release holds of Triton on one target.
+struct ReleasedTriton {
+  std::string target;
+  std::size_t kernels = 0;   ///< specialisations
+  std::size_t host = 0;      ///< host modules
+  std::size_t autotune = 0;  ///< autotune results
+  std::uint64_t raw_bytes = 0;
+  std::uint64_t pack_bytes = 0;
+};
+/// `triton sm_90: 12 kernels, 4 host modules, 2 autotune results`, for people.
+[[nodiscard]] std::string describe(const ReleasedTriton& triton);
+
 struct CreatedRelease {
   store::Release release;
   std::vector<ReleasedKernel> kernels;  ///< sorted by target, then name
+  std::vector<ReleasedTriton> triton;   ///< sorted by target
   std::vector<std::string> notes;       ///< what was left out and why, a sentence each
 };
 
