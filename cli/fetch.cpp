@@ -136,7 +136,7 @@ Result<int> run_fetch(const FetchArguments& arguments) {
   }
   const auto deadline = client::deadline_after(arguments.source.timeout_seconds);
   auto cache = std::make_shared<client::Cache>(
-      client::Cache::Options{.directory = directory, .log = print_warning});
+      client::Cache::Options{.directory = directory, .durable = true, .log = print_warning});
   TRY_ASSIGN(const auto release, open_release(arguments.source, cache, deadline, true));
 
   const bool interactive = ::isatty(STDERR_FILENO) != 0 && !arguments.json;
@@ -147,6 +147,9 @@ Result<int> run_fetch(const FetchArguments& arguments) {
   }
   if (!report) {
     return fail(std::move(report).error());
+  }
+  if (auto written = cache->flush(); !written) {
+    return fail(written.error().with_context("what was fetched could not be kept"));
   }
   if (arguments.json) {
     std::printf("%s\n", json::to_text(to_json(*release, *cache, *report)).c_str());

@@ -15,6 +15,7 @@
 #include "client/kernel.hpp"
 #include "client/keys.hpp"
 #include "client/session.hpp"
+#include "core/driver/process.hpp"
 
 using cubinary::client::ArgumentValue;
 using cubinary::client::Kernel;
@@ -32,12 +33,16 @@ static_assert(static_cast<int>(ErrorCode::unsupported) == CUBINARY_ERROR_UNSUPPO
 static_assert(sizeof(ArgumentValue) == sizeof(cubinary_arg) &&
               offsetof(ArgumentValue, size) == offsetof(cubinary_arg, size));
 
+static_assert(static_cast<int>(client::EventKind::damaged) == CUBINARY_EVENT_DAMAGED);
+
 struct cubinary_context {
   std::shared_ptr<Session> session;
+  unsigned generation = core::fork_generation();
 };
 
 struct cubinary_kernel {
   std::unique_ptr<Kernel> kernel;
+  unsigned generation = core::fork_generation();
   // What cubinary_kernel_info points to.
   std::string interface_digest;
   std::string release;
@@ -81,6 +86,21 @@ cubinary_status guarded(Body&& body) noexcept {
 
 Error null_argument(std::string_view what) {
   return {ErrorCode::usage, std::string(what) + " is NULL"};
+}
+
+/// What belongs to the process this one was forked from lacks its threads and may hold its locks.
+template <typename Handle>
+Result<void> check_process(const Handle* handle, std::string_view what) {
+  if (handle == nullptr) {
+    return fail(null_argument(what));
+  }
+  if (handle->generation != core::fork_generation()) [[unlikely]] {
+    return fail(ErrorCode::usage,
+                "this " + std::string(what) +
+                    " belongs to the process that this one was forked from: open the release again "
+                    "here");
+  }
+  return {};
 }
 
 /// A caller's struct, which may be of an older or a newer version of the header.
@@ -175,6 +195,20 @@ Result<SessionOptions> session_options(const cubinary_options& given) {
     };
   } else {
     options.log = warn;
+  }
+  options.cache_limit = given.cache_limit;
+  if (given.event != nullptr) {
+    options.listener = [event = given.event, user = given.event_user](const client::Event& what) {
+      const std::string name(what.name);
+      cubinary_event value{};
+      value.size = sizeof value;
+      value.kind = static_cast<cubinary_event_kind>(what.kind);
+      value.name = name.c_str();
+      value.bytes = what.bytes;
+      value.milliseconds = what.milliseconds;
+      value.compile_seconds = what.compile_seconds;
+      event(user, &value);
+    };
   }
   if (given.device_class != nullptr && *given.device_class != '\0') {
     TRY_ASSIGN(options.device_class, core::DeviceClass::parse(given.device_class));
@@ -286,25 +320,75 @@ cubinary_status cubinary_open(const cubinary_options* options, cubinary_context*
     TRY_ASSIGN(const cubinary_options given, copy_in(options, "cubinary_options"));
     TRY_ASSIGN(SessionOptions converted, session_options(given));
     TRY_ASSIGN(auto session, Session::open(std::move(converted)));
-    *context = new cubinary_context{std::move(session)};
+    *context = new cubinary_context{.session = std::move(session)};
     return {};
   });
 }
 
 void cubinary_close(cubinary_context* context) {
   (void)guarded([&]() -> Result<void> {
-    delete context;
+    // In a forked child it is left alone: its threads and CUDA contexts are the parent's.
+    if (context != nullptr && context->generation == core::fork_generation()) {
+      delete context;
+    }
     return {};
+  });
+}
+
+cubinary_status cubinary_prefetch(cubinary_context* context, const char* const* kernels,
+                                  size_t count) {
+  return guarded([&]() -> Result<void> {
+    TRY(check_process(context, "context"));
+    if (kernels == nullptr && count != 0) {
+      return fail(null_argument("kernels"));
+    }
+    std::vector<std::string> globs;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (kernels[i] == nullptr) {
+        return fail(null_argument("a name in kernels"));
+      }
+      globs.emplace_back(kernels[i]);
+    }
+    context->session->prefetch(std::move(globs));
+    return {};
+  });
+}
+
+cubinary_status cubinary_prefetch_wait(cubinary_context* context) {
+  return guarded([&]() -> Result<void> {
+    TRY(check_process(context, "context"));
+    return context->session->wait_for_prefetch();
+  });
+}
+
+cubinary_status cubinary_get_stats(const cubinary_context* context, cubinary_stats* stats) {
+  return guarded([&]() -> Result<void> {
+    TRY(check_process(context, "context"));
+    const client::Stats now = context->session->stats();
+    cubinary_stats value{};
+    value.cache_hits = now.cache_hits;
+    value.cache_misses = now.cache_misses;
+    value.cache_bytes = now.cache_bytes;
+    value.packs_fetched = now.packs_fetched;
+    value.fetched_bytes = now.fetched_bytes;
+    value.loads = now.loads;
+    value.loaded_bytes = now.loaded_bytes;
+    value.damaged = now.damaged;
+    value.fetch_milliseconds = now.fetch_milliseconds;
+    value.load_milliseconds = now.load_milliseconds;
+    value.compile_seconds_avoided = now.compile_seconds_avoided;
+    return copy_out(value, stats, "cubinary_stats");
   });
 }
 
 cubinary_status cubinary_resolve(cubinary_context* context, const cubinary_query* query,
                                  cubinary_kernel** kernel) {
   return guarded([&]() -> Result<void> {
-    if (context == nullptr || kernel == nullptr) {
-      return fail(null_argument(context == nullptr ? "context" : "kernel"));
+    if (kernel == nullptr) {
+      return fail(null_argument("kernel"));
     }
     *kernel = nullptr;
+    TRY(check_process(context, "context"));
     TRY_ASSIGN(const cubinary_query given, copy_in(query, "cubinary_query"));
     TRY_ASSIGN(const Session::Query converted, session_query(given));
     TRY_ASSIGN(auto resolved, context->session->resolve(converted));
@@ -325,16 +409,16 @@ cubinary_status cubinary_resolve(cubinary_context* context, const cubinary_query
 
 void cubinary_kernel_free(cubinary_kernel* kernel) {
   (void)guarded([&]() -> Result<void> {
-    delete kernel;
+    if (kernel != nullptr && kernel->generation == core::fork_generation()) {
+      delete kernel;
+    }
     return {};
   });
 }
 
 cubinary_status cubinary_prepare(cubinary_kernel* kernel) {
   return guarded([&]() -> Result<void> {
-    if (kernel == nullptr) {
-      return fail(null_argument("kernel"));
-    }
+    TRY(check_process(kernel, "kernel"));
     return kernel->kernel->prepare();
   });
 }
@@ -346,8 +430,9 @@ size_t cubinary_workspace_size(const cubinary_kernel* kernel) {
 cubinary_status cubinary_launch(cubinary_kernel* kernel, const cubinary_arg* args, size_t n,
                                 struct CUstream_st* stream) {
   return guarded([&]() -> Result<void> {
-    if (kernel == nullptr || (args == nullptr && n != 0)) {
-      return fail(null_argument(kernel == nullptr ? "kernel" : "args"));
+    TRY(check_process(kernel, "kernel"));
+    if (args == nullptr && n != 0) {
+      return fail(null_argument("args"));
     }
     // The two are one layout, asserted above; copying would cost what a launch must not.
     return kernel->kernel->launch({reinterpret_cast<const ArgumentValue*>(args), n}, stream);

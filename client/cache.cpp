@@ -22,25 +22,64 @@ using core::ErrorCode;
 constexpr std::uint64_t k_max_record_bytes = 64U << 10U;
 constexpr std::size_t k_max_quarantined = 16;
 constexpr time_t k_touch_after_seconds = 86'400;
+constexpr std::uint64_t k_queue_limit = 256ULL << 20U;
+/// A temporary this old belongs to nobody who still lives.
+constexpr auto k_stale = std::chrono::hours(1);
 
 std::string from_environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// Marks an entry as used, at most once a day, so that a read-mostly cache stays quiet.
-void touch(const fs::path& path) {
+enum class Read : std::uint8_t { ok, missing, too_large };
+
+/// Few system calls: some file systems make each of them dear. A short read is the end of the file;
+/// the digest tells when it was not.
+Read read_entry(const fs::path& path, std::uint64_t max_bytes, core::Bytes& bytes) {
+  const core::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info{};
-  if (::stat(path.c_str(), &info) == 0 && ::time(nullptr) - info.st_mtime > k_touch_after_seconds) {
-    (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return Read::missing;
   }
+  if (static_cast<std::uint64_t>(info.st_size) > max_bytes) {
+    return Read::too_large;
+  }
+  bytes.resize(static_cast<std::size_t>(info.st_size));
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t count = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      return Read::missing;
+    }
+    if (count == 0) {
+      break;
+    }
+    filled += static_cast<std::size_t>(count);
+  }
+  bytes.resize(filled);
+  // Marks it as used, at most once a day, so that a read-mostly cache stays quiet.
+  if (::time(nullptr) - info.st_mtime > k_touch_after_seconds) {
+    (void)::futimens(fd.get(), nullptr);
+  }
+  return Read::ok;
 }
 
 }  // namespace
 
-Cache::Cache(Options options) : m_options(std::move(options)) {
+Cache::Cache(Options options)
+    : m_options(std::move(options)), m_writer(m_options.durable, k_queue_limit) {
   if (!m_options.log) {
     m_options.log = [](const std::string&) {};
+  }
+  if (!m_options.metrics) {
+    m_options.metrics = std::make_shared<Metrics>();
+  }
+  for (const Kind kind : {Kind::artifact, Kind::blob}) {
+    m_folders[static_cast<std::size_t>(kind)] =
+        m_options.directory / "v1" / (kind == Kind::artifact ? "artifacts" : "blobs") / "sha256";
   }
 }
 
@@ -58,32 +97,43 @@ fs::path Cache::default_directory() {
 }
 
 fs::path Cache::path_of(Kind kind, const core::Digest& digest) const {
-  return m_options.directory / "v1" / (kind == Kind::artifact ? "artifacts" : "blobs") / "sha256" /
-         digest.hex();
+  return m_folders[static_cast<std::size_t>(kind)] / digest.hex();
 }
 
 std::optional<core::Bytes> Cache::find(Kind kind, const core::Digest& digest,
                                        std::uint64_t max_bytes) {
+  const auto found = find_shared(kind, digest, max_bytes);
+  if (!found) {
+    return std::nullopt;
+  }
+  return core::Bytes(found->view().begin(), found->view().end());
+}
+
+std::optional<SharedBytes> Cache::find_shared(Kind kind, const core::Digest& digest,
+                                              std::uint64_t max_bytes) {
   {
     const std::lock_guard lock(m_mutex);
     if (const auto found = m_memory.find({kind, digest}); found != m_memory.end()) {
-      return found->second.size() <= max_bytes ? std::optional(found->second) : std::nullopt;
+      return found->second.bytes.view().size() <= max_bytes ? std::optional(found->second.bytes)
+                                                            : std::nullopt;
     }
   }
   if (m_options.directory.empty()) {
     return std::nullopt;
   }
   const fs::path path = path_of(kind, digest);
-  auto bytes = core::read_file(path, max_bytes);
-  if (bytes && core::sha256(*bytes) == digest) {
-    touch(path);
-    return *std::move(bytes);
+  core::Bytes bytes;
+  const Read read = read_entry(path, max_bytes, bytes);
+  if (read == Read::missing) {
+    return std::nullopt;
   }
-  if (bytes || bytes.error().code == ErrorCode::too_large) {
-    m_options.log("the cache entry " + path.string() +
-                  " is damaged: moved away, it is fetched again when needed");
-    quarantine(path);
+  if (read == Read::ok && core::sha256(bytes) == digest) {
+    return SharedBytes(std::move(bytes));
   }
+  m_options.log("the cache entry " + path.string() +
+                " is damaged: moved away, it is fetched again when needed");
+  m_options.metrics->record({EventKind::damaged, digest.text(), bytes.size()});
+  quarantine(path);
   return std::nullopt;
 }
 
@@ -99,38 +149,62 @@ bool Cache::has(Kind kind, const core::Digest& digest) const {
 }
 
 void Cache::put(Kind kind, const core::Digest& digest, core::ByteView bytes) {
-  if (m_options.directory.empty() || !m_writable) {
-    keep_in_memory(kind, digest, bytes);
+  put(kind, digest, SharedBytes(core::Bytes(bytes.begin(), bytes.end())));
+}
+
+void Cache::put(Kind kind, const core::Digest& digest, SharedBytes bytes) {
+  if (!on_disk()) {
+    keep_in_memory(kind, digest, std::move(bytes));
     return;
   }
-  if (const auto written = core::write_file_atomic(path_of(kind, digest), bytes); !written) {
-    cannot_write(written.error());
-    keep_in_memory(kind, digest, bytes);
-    return;
+  {
+    const std::lock_guard lock(m_mutex);
+    if (!m_memory.try_emplace({kind, digest}, Held{bytes, true}).second) {
+      return;
+    }
   }
+  m_writer.add(
+      {path_of(kind, digest), std::move(bytes), false,
+       [this, kind, digest](const core::Result<void>& result) { written(kind, digest, result); }});
+}
+
+void Cache::written(Kind kind, const core::Digest& digest, const core::Result<void>& result) {
+  SharedBytes bytes;
   bool look = false;
   {
     const std::lock_guard lock(m_mutex);
-    look = m_until_trim < bytes.size();
-    m_until_trim = look ? m_options.limit / 16 : m_until_trim - bytes.size();
+    const auto at = m_memory.find({kind, digest});
+    if (at != m_memory.end() && at->second.waits) {
+      bytes = std::move(at->second.bytes);
+      m_memory.erase(at);
+    }
+    look = m_until_trim < bytes.view().size();
+    m_until_trim = look ? m_options.limit / 16 : m_until_trim - bytes.view().size();
   }
-  if (look) {
+  if (!result) {
+    cannot_write(result.error());
+    keep_in_memory(kind, digest, std::move(bytes));
+  } else if (look) {
     trim();
   }
 }
 
-void Cache::keep_in_memory(Kind kind, const core::Digest& digest, core::ByteView bytes) {
+core::Result<void> Cache::flush() {
+  return m_writer.flush();
+}
+
+void Cache::keep_in_memory(Kind kind, const core::Digest& digest, SharedBytes bytes) {
+  const std::uint64_t size = bytes.view().size();
   const std::lock_guard lock(m_mutex);
-  if (bytes.size() > m_options.memory_limit) {
+  if (size > m_options.memory_limit) {
     return;
   }
-  if (m_memory_bytes + bytes.size() > m_options.memory_limit) {
-    m_memory.clear();
+  if (m_memory_bytes + size > m_options.memory_limit) {
+    std::erase_if(m_memory, [](const auto& entry) { return !entry.second.waits; });
     m_memory_bytes = 0;
   }
-  const auto [at, fresh] = m_memory.try_emplace({kind, digest}, bytes.begin(), bytes.end());
-  if (fresh) {
-    m_memory_bytes += at->second.size();
+  if (m_memory.try_emplace({kind, digest}, Held{std::move(bytes), false}).second) {
+    m_memory_bytes += size;
   }
 }
 
@@ -182,25 +256,41 @@ std::optional<std::string> Cache::find_record(std::string_view name) {
 }
 
 void Cache::put_record(std::string_view name, std::string_view text) {
-  if (!m_options.directory.empty() && m_writable) {
-    const auto written = core::write_file_atomic(record_path(name), core::as_bytes(text));
-    if (written) {
-      return;
-    }
-    cannot_write(written.error());
+  {
+    const std::lock_guard lock(m_mutex);
+    m_records.insert_or_assign(std::string(name), std::string(text));
   }
-  const std::lock_guard lock(m_mutex);
-  m_records.insert_or_assign(std::string(name), std::string(text));
+  if (!on_disk()) {
+    return;
+  }
+  m_writer.add({record_path(name), SharedBytes(core::to_bytes(text)), true,
+                [this, key = std::string(name),
+                 value = std::string(text)](const core::Result<void>& result) {
+                  if (!result) {
+                    cannot_write(result.error());
+                    return;
+                  }
+                  const std::lock_guard lock(m_mutex);
+                  const auto at = m_records.find(key);
+                  if (at != m_records.end() && at->second == value) {
+                    m_records.erase(at);
+                  }
+                }});
 }
 
 Cache::Lock Cache::lock(const core::Digest& digest, Deadline deadline) {
-  if (m_options.directory.empty() || !m_writable) {
+  if (!on_disk()) {
     return {};
   }
   const fs::path folder = m_options.directory / "v1" / "lock";
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  Lock file(::open((folder / digest.hex()).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const std::string path = (folder / digest.hex()).string();
+  const auto open = [&] { return Lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)); };
+  Lock file = open();
+  if (!file && errno == ENOENT) {
+    std::error_code ignored;
+    fs::create_directories(folder, ignored);
+    file = open();
+  }
   std::chrono::milliseconds wait(1);
   while (file) {
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
@@ -218,6 +308,13 @@ Cache::Lock Cache::lock(const core::Digest& digest, Deadline deadline) {
   return {};
 }
 
+void Cache::unlock_after_writes(Lock lock) {
+  if (lock) {
+    // A function object must be copyable.
+    m_writer.add({{}, {}, false, [held = std::make_shared<Lock>(std::move(lock))](const auto&) {}});
+  }
+}
+
 void Cache::trim() {
   struct Entry {
     fs::file_time_type used;
@@ -227,13 +324,16 @@ void Cache::trim() {
   std::vector<Entry> entries;
   std::uint64_t total = 0;
   std::error_code error;
+  const auto stale = fs::file_time_type::clock::now() - k_stale;
   for (const char* kind : {"artifacts", "blobs"}) {
     const fs::path folder = m_options.directory / "v1" / kind / "sha256";
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
       std::error_code gone;
       const auto size = at->file_size(gone);
       const auto used = at->last_write_time(gone);
-      if (!gone) {
+      if (!gone && used < stale && is_temporary_name(at->path().filename().string())) {
+        fs::remove(at->path(), gone);
+      } else if (!gone) {
         entries.push_back({used, size, at->path()});
         total += size;
       }

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <utility>
 
 #include <fnmatch.h>
 
+#include "client/parallel.hpp"
 #include "core/base/nearest.hpp"
 
 namespace cubinary::client {
@@ -80,18 +82,31 @@ Result<FetchReport> fetch(Release& release, const FetchFilter& filter, Deadline 
                                           filter.kernel_glob + "\"" +
                                           core::did_you_mean(filter.kernel_glob, names));
   }
+  std::vector<Release::PackStats> stats(wanted.size());
+  std::mutex mutex;
+  std::size_t begun = 0;
+  TRY(parallel_for(wanted.size(), filter.width, [&](std::size_t i) -> Result<void> {
+    const core::KernelTable& table = *wanted[i].second;
+    {
+      const std::lock_guard lock(mutex);
+      if (progress) {
+        progress(begun, wanted.size(), table);
+      }
+      ++begun;
+    }
+    if (!table.entries.empty()) {
+      TRY_ASSIGN(stats[i], release.fetch_all(table, deadline));
+    }
+    return {};
+  }));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& [target, table] = wanted[i];
-    if (progress) {
-      progress(i, wanted.size(), *table);
-    }
     if (table->entries.empty()) {
       continue;
     }
-    TRY_ASSIGN(const Release::PackStats stats, release.fetch_all(*table, deadline));
     ++report.packs;
-    report.packs_received += stats.fetched ? 1 : 0;
-    report.bytes_received += stats.pack_bytes;
+    report.packs_received += stats[i].fetched ? 1 : 0;
+    report.bytes_received += stats[i].pack_bytes;
 
     std::map<core::Digest, FetchedArtifact> artifacts;
     for (const core::TableEntry& entry : table->entries) {

@@ -19,6 +19,7 @@ struct FetchFilter {
   std::string kernel_glob = {};                        ///< as the shell's; empty: all kernels
   std::vector<core::Target> targets = {};              ///< empty: all
   std::optional<core::DeviceClass> device_class = {};  ///< only targets that run on it
+  std::size_t width = 8;                               ///< packs on their way at once
 };
 
 struct FetchedArtifact {
@@ -39,7 +40,7 @@ struct FetchReport {
   int minimum_driver = 0;  ///< branch that loads all of it
 };
 
-/// Told before each pack: how many of how many, and what.
+/// Told before each pack: how many were begun before it, of how many, and what. One call at a time.
 using FetchProgress =
     std::function<void(std::size_t done, std::size_t all, const core::KernelTable& table)>;
 

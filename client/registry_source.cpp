@@ -193,14 +193,33 @@ class RegistrySource final : public Source {
     return split && split->first == m_name.origin ? split->second : std::string();
   }
 
-  std::shared_ptr<HttpConnection> connection(const std::string& origin) {
-    const std::lock_guard lock(m_mutex);
-    auto& slot = m_connections[origin];
-    if (!slot) {
-      slot = std::make_shared<HttpConnection>(origin);
+  /// A connection of one exchange's own, that goes back to those that wait for the next.
+  class Lease {
+   public:
+    Lease(RegistrySource& source, std::string origin)
+        : m_source(source), m_origin(std::move(origin)) {
+      const std::lock_guard lock(m_source.m_mutex);
+      auto& idle = m_source.m_idle[m_origin];
+      if (idle.empty()) {
+        m_connection = std::make_unique<HttpConnection>(m_origin);
+      } else {
+        m_connection = std::move(idle.back());
+        idle.pop_back();
+      }
     }
-    return slot;
-  }
+    ~Lease() {
+      const std::lock_guard lock(m_source.m_mutex);
+      m_source.m_idle[m_origin].push_back(std::move(m_connection));
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    HttpConnection* operator->() const { return m_connection.get(); }
+
+   private:
+    RegistrySource& m_source;
+    const std::string m_origin;
+    std::unique_ptr<HttpConnection> m_connection;
+  };
 
   /// Waits before try `failures + 1`; false when the deadline would pass first.
   bool pause(int failures, std::optional<milliseconds> asked, Deadline deadline) {
@@ -325,7 +344,7 @@ class RegistrySource final : public Source {
         return true;
       };
 
-      auto reply = connection(origin)->get(request);
+      auto reply = Lease(*this, origin)->get(request);
       if (!reply) {
         return {
             {}, reply.error().with_context(what(wanted)), reply.error().code != ErrorCode::timeout};
@@ -412,7 +431,7 @@ class RegistrySource final : public Source {
       text += core::as_text(piece);
       return text.size() < core::oci::k_max_document_bytes;
     };
-    TRY_ASSIGN(const HttpReply reply, connection(split->first)->get(request));
+    TRY_ASSIGN(const HttpReply reply, Lease(*this, split->first)->get(request));
     if (reply.status != 200) {
       return fail(status_error(reply.status, "token service " + split->first));
     }
@@ -423,7 +442,7 @@ class RegistrySource final : public Source {
   SourceOptions m_options;
   RegistryAuth m_auth;
   std::mutex m_mutex;
-  std::map<std::string, std::shared_ptr<HttpConnection>> m_connections;
+  std::map<std::string, std::vector<std::unique_ptr<HttpConnection>>> m_idle;  ///< by origin
   std::minstd_rand m_random;
 };
 

@@ -9,7 +9,6 @@
 
 #include "core/base/json.hpp"
 #include "core/base/nearest.hpp"
-#include "core/wire/codec.hpp"
 
 namespace cubinary::client {
 namespace {
@@ -57,6 +56,9 @@ Result<std::unique_ptr<Release>> Release::open(const SourceName& name, ReleaseOp
   release->m_options = std::move(options);
   if (!release->m_options.log) {
     release->m_options.log = [](const std::string&) {};
+  }
+  if (!release->m_options.metrics) {
+    release->m_options.metrics = std::make_shared<Metrics>();
   }
   release->m_cache = std::move(cache);
   release->m_place = name.place();
@@ -305,7 +307,7 @@ Result<void> Release::check_serial(const SourceName& name) {
     return {};
   }
   const std::string key = "serial " + m_key_id + " " + name.repository + " " + m_tag;
-  const auto lock = m_cache->lock(core::sha256(key), m_options.deadline);
+  auto lock = m_cache->lock(core::sha256(key), m_options.deadline);
   if (const auto text = m_cache->find_record(key)) {
     std::int64_t seen = 0;
     if (const auto value = json::parse(*text)) {
@@ -336,6 +338,7 @@ Result<void> Release::check_serial(const SourceName& name) {
                                                       {"repository", name.repository},
                                                       {"serial", m_statement->serial},
                                                       {"tag", m_tag}}));
+  m_cache->unlock_after_writes(std::move(lock));
   return {};
 }
 
@@ -362,14 +365,7 @@ Result<core::Bytes> Release::document(const core::Digest& digest, std::uint64_t 
   return bytes;
 }
 
-Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Target& target,
-                                                                  Deadline deadline) {
-  {
-    const std::lock_guard lock(m_mutex);
-    if (const auto found = m_catalogues.find(target); found != m_catalogues.end()) {
-      return found->second;
-    }
-  }
+Result<oci::Manifest> Release::target_manifest(const core::Target& target, Deadline deadline) {
   const auto at = std::find(m_targets.begin(), m_targets.end(), target);
   if (at == m_targets.end()) {
     return fail(ErrorCode::no_match, "release " + name() + " has no target " + target.text());
@@ -395,6 +391,25 @@ Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Ta
     return fail(ErrorCode::newer_format, where + ": artifact type \"" + manifest->artifact_type +
                                              "\" with config \"" + manifest->config.media_type +
                                              "\" is not one this version reads");
+  }
+  return *std::move(manifest);
+}
+
+Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Target& target,
+                                                                  Deadline deadline) {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (const auto found = m_catalogues.find(target); found != m_catalogues.end()) {
+      return found->second;
+    }
+  }
+  const std::string where = "release " + name() + ", target " + target.text();
+  const auto bad = [&](std::string_view why) {
+    return fail(ErrorCode::corrupt, where + ": " + std::string(why));
+  };
+  const auto manifest = target_manifest(target, deadline);
+  if (!manifest) {
+    return fail(manifest.error());
   }
   if (manifest->config.size > oci::k_max_catalogue_bytes) {
     return fail(ErrorCode::too_large,
@@ -427,88 +442,6 @@ Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Ta
   auto shared = std::make_shared<const core::Catalogue>(*std::move(catalogue));
   const std::lock_guard lock(m_mutex);
   return m_catalogues.emplace(target, std::move(shared)).first->second;
-}
-
-Result<std::map<core::Digest, core::Bytes>> Release::unpack(const core::KernelTable& table,
-                                                            Deadline deadline) {
-  const std::string where = "release " + name() + ", pack of kernel " + table.name;
-  if (!m_source) {
-    return fail(ErrorCode::not_found,
-                where + ": offline, and the cache " + m_cache->directory().string() +
-                    " does not hold its code: fetch it once with the network (cubinary-fetch)");
-  }
-  TRY_ASSIGN(const core::Bytes frame, m_source->blob(table.pack, table.pack_size, deadline));
-  auto raw =
-      core::decompress(frame, {.max_bytes = table.pack_raw_size, .dictionary = {}, .prefix = {}});
-  if (!raw) {
-    return fail(raw.error().with_context(where));
-  }
-  if (raw->size() != table.pack_raw_size) {
-    return fail(ErrorCode::corrupt, where + " unpacks to " + std::to_string(raw->size()) +
-                                        " bytes, not the " + std::to_string(table.pack_raw_size) +
-                                        " of the catalogue");
-  }
-  std::map<core::Digest, core::Bytes> artifacts;
-  for (const core::TableEntry& entry : table.entries) {
-    if (artifacts.contains(entry.artifact)) {
-      continue;
-    }
-    if (entry.offset > raw->size() || entry.size > raw->size() - entry.offset) {
-      return fail(ErrorCode::corrupt, where + ": an artifact lies outside of it");
-    }
-    const core::ByteView bytes = core::ByteView(*raw).subspan(entry.offset, entry.size);
-    if (core::sha256(bytes) != entry.artifact) {
-      return fail(ErrorCode::corrupt,
-                  where + ": artifact " + entry.artifact.text() + " does not have its digest");
-    }
-    artifacts.emplace(entry.artifact, core::Bytes(bytes.begin(), bytes.end()));
-  }
-  for (const auto& [digest, bytes] : artifacts) {
-    m_cache->put(Cache::Kind::artifact, digest, bytes);
-  }
-  return artifacts;
-}
-
-Result<core::Bytes> Release::artifact(const core::KernelTable& table, const core::Digest& digest,
-                                      Deadline deadline) {
-  const auto cached = [&] {
-    return m_cache->find(Cache::Kind::artifact, digest, table.pack_raw_size);
-  };
-  if (auto bytes = cached()) {
-    return *std::move(bytes);
-  }
-  const auto lock = m_cache->lock(table.pack, deadline);
-  if (auto bytes = cached()) {
-    return *std::move(bytes);
-  }
-  TRY_ASSIGN(auto artifacts, unpack(table, deadline));
-  const auto found = artifacts.find(digest);
-  if (found == artifacts.end()) {
-    return fail(ErrorCode::internal,
-                "artifact " + digest.text() + " belongs to no entry of " + table.name);
-  }
-  return std::move(found->second);
-}
-
-Result<Release::PackStats> Release::fetch_all(const core::KernelTable& table, Deadline deadline) {
-  std::set<core::Digest> wanted;
-  for (const auto& entry : table.entries) {
-    wanted.insert(entry.artifact);
-  }
-  const auto complete = [&] {
-    return std::all_of(wanted.begin(), wanted.end(), [&](const core::Digest& digest) {
-      return m_cache->find(Cache::Kind::artifact, digest, table.pack_raw_size).has_value();
-    });
-  };
-  if (complete()) {
-    return PackStats{};
-  }
-  const auto lock = m_cache->lock(table.pack, deadline);
-  if (lock && complete()) {
-    return PackStats{};
-  }
-  TRY(unpack(table, deadline));
-  return PackStats{true, table.pack_size};
 }
 
 }  // namespace cubinary::client

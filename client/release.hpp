@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "core/table/kernel_table.hpp"
 #include "core/wire/oci.hpp"
 #include "core/wire/signature.hpp"
+#include "core/wire/triton_catalogue.hpp"
 
 namespace cubinary::client {
 
@@ -36,6 +38,7 @@ struct ReleaseOptions {
   std::string token;
   Deadline deadline;
   Log log;
+  std::shared_ptr<Metrics> metrics = {};
 };
 
 /// An opened release: its index is verified, everything else is fetched when asked for and verified
@@ -65,9 +68,13 @@ class Release {
       const core::Target& target, Deadline deadline);
 
   /// An artifact's bytes, from the cache or out of its pack; the whole pack's artifacts are then
-  /// checked and cached. `table` belongs to `catalogue`, `digest` to one of its entries.
-  [[nodiscard]] core::Result<core::Bytes> artifact(const core::KernelTable& table,
+  /// checked, cached and for a while kept in memory. `table` belongs to `catalogue`, `digest` to
+  /// one of its entries.
+  [[nodiscard]] core::Result<SharedBytes> artifact(const core::KernelTable& table,
                                                    const core::Digest& digest, Deadline deadline);
+
+  /// Brings every artifact of `table` into memory, as far as the bound on it allows.
+  [[nodiscard]] core::Result<void> warm(const core::KernelTable& table, Deadline deadline);
 
   struct PackStats {
     bool fetched = false;          ///< false: all artifacts were in the cache
@@ -76,6 +83,14 @@ class Release {
   /// Makes sure that the cache holds every artifact of `table`, each one checked now.
   [[nodiscard]] core::Result<PackStats> fetch_all(const core::KernelTable& table,
                                                   Deadline deadline);
+
+  /// What the release holds of Triton on one of `targets()`; null when that is nothing. Fetched and
+  /// checked each time.
+  [[nodiscard]] core::Result<std::shared_ptr<const core::TritonCatalogue>> triton(
+      const core::Target& target, Deadline deadline);
+  /// The concatenated files of a pack of `triton`, each one's digest checked. Not cached.
+  [[nodiscard]] core::Result<core::Bytes> triton_pack(const core::TritonPack& pack,
+                                                      Deadline deadline);
 
  private:
   Release() = default;
@@ -87,10 +102,17 @@ class Release {
   core::Result<std::optional<core::Digest>> find_signature();
   core::Result<void> check_signature(const core::Digest& manifest_digest, core::ByteView manifest);
   core::Result<void> check_serial(const SourceName& name);
+  core::Result<core::oci::Manifest> target_manifest(const core::Target& target, Deadline deadline);
   core::Result<core::Bytes> document(const core::Digest& digest, std::uint64_t max_bytes,
                                      std::optional<std::uint64_t> size, Deadline deadline);
-  core::Result<std::map<core::Digest, core::Bytes>> unpack(const core::KernelTable& table,
+  core::Result<std::map<core::Digest, SharedBytes>> unpack(const core::KernelTable& table,
                                                            Deadline deadline);
+  std::optional<SharedBytes> find_recent(const core::Digest& digest);
+  std::optional<SharedBytes> find_artifact(const core::KernelTable& table,
+                                           const core::Digest& digest);
+  void remember(const core::Digest& digest, SharedBytes bytes);
+  /// Held while a pack is fetched: one thread fetches it, the others find what it brought.
+  std::shared_ptr<std::mutex> gate_of(const core::Digest& pack);
 
   std::unique_ptr<Source> m_source;  ///< none when offline
   std::string m_place;
@@ -107,6 +129,10 @@ class Release {
 
   std::mutex m_mutex;
   std::map<core::Target, std::shared_ptr<const core::Catalogue>> m_catalogues;
+  std::map<core::Digest, std::shared_ptr<std::mutex>> m_gates;
+  std::map<core::Digest, SharedBytes> m_recent;  ///< verified artifacts, bounded
+  std::deque<std::pair<core::Digest, std::uint64_t>> m_recent_order;
+  std::uint64_t m_recent_bytes = 0;
 };
 
 }  // namespace cubinary::client

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/session.hpp"
 
+#include <chrono>
+#include <cstdlib>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +21,17 @@ namespace {
 constexpr int k_invalid_image = 200;
 constexpr int k_no_binary_for_gpu = 209;
 constexpr int k_unsupported_ptx_version = 222;
+
+/// What the release says that compiling an artifact took; 0 where it does not.
+double compile_seconds(const core::KernelTable& table, const core::Digest& artifact) {
+  for (const core::TableEntry& entry : table.entries) {
+    const auto found = entry.provenance.find("compile_seconds");
+    if (entry.artifact == artifact && found != entry.provenance.end()) {
+      return std::strtod(found->second.c_str(), nullptr);
+    }
+  }
+  return 0;
+}
 }  // namespace
 
 Result<ContextScope> ContextScope::enter(const Driver& driver, const CurrentContext& current) {
@@ -41,17 +54,24 @@ ContextScope::~ContextScope() {
 Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
   auto session = std::shared_ptr<Session>(new Session(std::move(options)));
   const SessionOptions& o = session->m_options;
-  auto cache = std::make_shared<Cache>(Cache::Options{.directory = o.cache, .log = o.log});
+  Cache::Options cache{.directory = o.cache, .log = o.log, .metrics = session->m_metrics};
+  if (o.cache_limit != 0) {
+    cache.limit = o.cache_limit;
+  }
+  session->m_cache = std::make_shared<Cache>(std::move(cache));
   ReleaseOptions release{.trust = o.trust,
                          .offline = o.offline,
                          .token = o.token,
                          .deadline = session->deadline(),
-                         .log = o.log};
-  TRY_ASSIGN(session->m_release, Release::open(o.source, std::move(release), std::move(cache)));
+                         .log = o.log,
+                         .metrics = session->m_metrics};
+  TRY_ASSIGN(session->m_release, Release::open(o.source, std::move(release), session->m_cache));
+  session->m_prefetch = std::make_unique<Prefetch>(*session->m_release);
   return session;
 }
 
 Session::~Session() {
+  m_prefetch.reset();
   if (m_modules.empty() && m_primary.empty()) {
     return;
   }
@@ -152,6 +172,21 @@ Result<std::unique_ptr<Kernel>> Session::resolve(const Query& query) {
                       resolve.device);
 }
 
+void Session::prefetch(std::vector<std::string> kernel_globs) {
+  std::optional<core::Capability> capability;
+  if (m_options.device_class) {
+    capability = m_options.device_class->capability;
+  }
+  m_prefetch->begin({std::move(kernel_globs), capability, deadline()});
+}
+
+Result<void> Session::wait_for_prefetch() {
+  const auto fetched = m_prefetch->wait();
+  // A cache that cannot be written was warned of, and memory has what it lacks.
+  (void)m_cache->flush();
+  return fetched;
+}
+
 Result<std::shared_ptr<LoadedModule>> Session::load(const Driver& driver,
                                                     const CurrentContext& current,
                                                     const core::KernelTable& table,
@@ -174,8 +209,9 @@ Result<std::shared_ptr<LoadedModule>> Session::load(const Driver& driver,
   if (module->module != nullptr) {
     return module;
   }
-  TRY_ASSIGN(const core::Bytes bytes, m_release->artifact(table, artifact, deadline()));
-  const cuda::Status status = driver.module_load(&module->module, bytes.data());
+  TRY_ASSIGN(const SharedBytes bytes, m_release->artifact(table, artifact, deadline()));
+  const auto begin = std::chrono::steady_clock::now();
+  const cuda::Status status = driver.module_load(&module->module, bytes.view().data());
   if (auto loaded = driver.check(status, "cuModuleLoadData"); !loaded) {
     module->module = nullptr;
     const bool refused = status == k_invalid_image || status == k_no_binary_for_gpu ||
@@ -184,6 +220,9 @@ Result<std::shared_ptr<LoadedModule>> Session::load(const Driver& driver,
         refused ? ErrorCode::bad_cubin : ErrorCode::cuda,
         "kernel " + table.name + ", artifact " + artifact.text() + ": " + loaded.error().message);
   }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  m_metrics->record({EventKind::load, table.name, bytes.view().size(), took.count(),
+                     compile_seconds(table, artifact)});
   return module;
 }
 

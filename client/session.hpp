@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "client/lookup.hpp"
+#include "client/metrics.hpp"
+#include "client/prefetch.hpp"
 #include "client/release.hpp"
 #include "core/driver/driver.hpp"
 #include "core/model/device_class.hpp"
@@ -28,6 +30,8 @@ struct SessionOptions {
   bool offline = false;
   Log log;
   std::optional<core::DeviceClass> device_class;  ///< resolve for it, without a driver
+  std::uint64_t cache_limit = 0;                  ///< bytes; 0: the cache's own
+  Metrics::Listener listener = {};
 };
 
 /// The CUDA context that work happens in.
@@ -76,6 +80,12 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   [[nodiscard]] core::Result<std::unique_ptr<Kernel>> resolve(const Query& query);
 
+  /// Fetches and verifies in the background: the kernels that match one of the globs, or all.
+  void prefetch(std::vector<std::string> kernel_globs);
+  /// Waits for every prefetch and for the cache to be written. A prefetch's first error, once.
+  [[nodiscard]] core::Result<void> wait_for_prefetch();
+  [[nodiscard]] Stats stats() const { return m_metrics->stats(); }
+
   /// The calling thread's context, or the primary context of device 0.
   [[nodiscard]] core::Result<CurrentContext> current_context(const core::Driver& driver);
   [[nodiscard]] core::Result<core::DeviceFactsRead> device(const core::Driver& driver,
@@ -89,10 +99,14 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] const Release& release() const { return *m_release; }
 
  private:
-  explicit Session(SessionOptions options) : m_options(std::move(options)) {}
+  explicit Session(SessionOptions options)
+      : m_options(std::move(options)),
+        m_metrics(std::make_shared<Metrics>(std::move(m_options.listener))) {}
   [[nodiscard]] Deadline deadline() const { return deadline_after(m_options.timeout_seconds); }
 
   SessionOptions m_options;
+  std::shared_ptr<Metrics> m_metrics;
+  std::shared_ptr<Cache> m_cache;
   std::unique_ptr<Release> m_release;
 
   /// A context's handle may be used again by the driver after it was destroyed; its id never is.
@@ -101,6 +115,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::map<core::cuda::Device, core::DeviceFactsRead> m_devices;
   std::map<core::cuda::Device, core::cuda::Context> m_primary;  ///< retained
   std::map<ModuleKey, std::shared_ptr<LoadedModule>> m_modules;
+
+  std::unique_ptr<Prefetch> m_prefetch;  ///< last: its threads use what stands above
 };
 
 }  // namespace cubinary::client

@@ -2,21 +2,32 @@
 /*
  * Cubinary: load and launch ahead-of-time compiled, tuned GPU kernels.
  *
- *   open     a release: a server, a registry or a directory; its signature is checked against your
- * keys resolve  a kernel for element types, problem sizes and pointer alignments on the current
- * device prepare  fetch, verify and load its code (optional; the first launch does it otherwise)
- *   launch   as often as you like
+ *   open: a release, in a server, registry or folder, and check its signature against your keys;
+ *
+ *   resolve: a kernel for element types, problem sizes and pointer alignments on the
+ * current device;
+ *
+ *   prepare: fetch, verify and load its code (optional, the first launch does it otherwise);
+ *
+ *   launch: as often as you like.
  *
  * Needs nothing but the CUDA driver (libcuda.so.1, opened with dlopen), and no CUDA headers.
  *
  * Threads: every function may be called from any thread. A context and a kernel may be used by
  * several threads at once, except that cubinary_close and cubinary_kernel_free must be the last use
- * of theirs. CUDA context: the calling thread's current context; when there is none, the device's
- * primary context, which is retained until the cubinary context is closed and all of its kernels
- * are freed. Structs: set `size` to sizeof the struct and every field you do not use to zero
- * (CUBINARY_INIT does it); later versions only append fields. Strings are UTF-8, zero-terminated
- * and copied by the callee. Nothing throws, exits or prints, except one warning line on stderr
- * where `log` is not set.
+ * of theirs.
+ *
+ * CUDA context: the calling thread's current context; when there is none, the device's primary
+ * context, which is retained until the cubinary context is closed and all of its kernels are freed.
+ *
+ * fork: a context and its kernels belong to the process that opened them. In a child they answer
+ * with an error, and closing or freeing them does nothing; open again there. The CUDA driver itself
+ * must not have been used before the fork.
+ *
+ * Structs: set `size` to sizeof the struct and every field you do not use to zero (CUBINARY_INIT
+ * does it); later versions only append fields. Strings are UTF-8, zero-terminated and copied by the
+ * callee. Nothing throws, exits or prints, except one warning line on stderr where `log` is not
+ * set.
  */
 #ifndef CUBINARY_H
 #define CUBINARY_H
@@ -88,6 +99,43 @@ typedef struct cubinary_kernel cubinary_kernel; /* one kernel, resolved for one 
 #define CUBINARY_INIT(type) ((type){.size = sizeof(type)})
 #endif
 
+/* ---- what happens
+ * -------------------------------------------------------------------------------- */
+
+/* New kinds may be added: ignore those you do not know. */
+typedef enum cubinary_event_kind {
+  CUBINARY_EVENT_HIT = 1,    /* code came from the cache: bytes, milliseconds of reading */
+  CUBINARY_EVENT_FETCH = 2,  /* a pack came from the source: bytes received, milliseconds until all
+                                of its code was verified; `name` is the kernel */
+  CUBINARY_EVENT_LOAD = 3,   /* the driver took code: bytes, milliseconds */
+  CUBINARY_EVENT_DAMAGED = 4 /* a cache entry was not what its name says: `name` is its digest */
+} cubinary_event_kind;
+
+typedef struct cubinary_event {
+  size_t size;
+  cubinary_event_kind kind;
+  const char* name; /* valid during the call */
+  uint64_t bytes;
+  double milliseconds;
+  double compile_seconds; /* LOAD: what compiling this code took where it was built; 0: unknown */
+} cubinary_event;
+
+/* Sums over one context since it was opened. */
+typedef struct cubinary_stats {
+  size_t size;
+  uint64_t cache_hits;   /* code read from the cache */
+  uint64_t cache_misses; /* code that had to be fetched first */
+  uint64_t cache_bytes;  /* read from the cache */
+  uint64_t packs_fetched;
+  uint64_t fetched_bytes; /* of packs, as received */
+  uint64_t loads;         /* modules the driver took */
+  uint64_t loaded_bytes;
+  uint64_t damaged;          /* cache entries moved away */
+  double fetch_milliseconds; /* of packs, summed over those fetched at the same time */
+  double load_milliseconds;
+  double compile_seconds_avoided; /* what compiling the loaded code took where it was built */
+} cubinary_stats;
+
 /* ---- open
  * ---------------------------------------------------------------------------------------- */
 
@@ -117,6 +165,12 @@ typedef struct cubinary_options {
   /* Resolve for this device class ("sm90-s132-l50M-b5120-m144G") instead of asking the driver,
    * which is then not opened before prepare. For tools and tests on machines without a GPU. */
   const char* device_class;
+  /* Told what happens, for metrics. May be called from any thread, also at once; it must not call
+   * back into this library. */
+  void (*event)(void* user, const cubinary_event* event);
+  void* event_user;
+  /* Bytes the cache folder may take; what was used longest ago goes first. 0: 16 GiB. */
+  uint64_t cache_limit;
 } cubinary_options;
 
 /* Opens a release and verifies its signature, expiry and serial. Catalogues and code are fetched
@@ -124,8 +178,23 @@ typedef struct cubinary_options {
  * why. */
 CUBINARY_API cubinary_status cubinary_open(const cubinary_options* options,
                                            cubinary_context** context);
-/* Closes; NULL is allowed. Kernels that are still there stay usable until they are freed. */
+/* Closes, after what was fetched has been written to the cache; NULL is allowed. Kernels that are
+ * still there stay usable until they are freed. */
 CUBINARY_API void cubinary_close(cubinary_context* context);
+
+/* Begins to fetch and verify code in the background and returns at once, so that it goes on while
+ * CUDA initialises: of the kernels named (globs as a shell has them), or, with count 0, of the
+ * whole release; for the GPUs of this machine, or for options.device_class. A kernel that is needed
+ * meanwhile does not wait for the others. Once the fetch is over, what is kept in memory is bounded
+ * (64 MiB); the rest is read from the cache. */
+CUBINARY_API cubinary_status cubinary_prefetch(cubinary_context* context,
+                                               const char* const* kernels, size_t count);
+/* Waits for every prefetch of the context, and for the cache to be written. The first error of a
+ * prefetch, if one failed; an error is reported once. */
+CUBINARY_API cubinary_status cubinary_prefetch_wait(cubinary_context* context);
+
+CUBINARY_API cubinary_status cubinary_get_stats(const cubinary_context* context,
+                                                cubinary_stats* stats);
 
 /* ---- resolve
  * ------------------------------------------------------------------------------------- */

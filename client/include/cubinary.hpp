@@ -124,6 +124,21 @@ class context {
     check(cubinary_resolve(m_handle.get(), &given, &handle));
     return kernel(handle);
   }
+
+  /// Fetches in the background: the kernels that match one of the globs, or all.
+  void prefetch(const std::vector<std::string>& kernels = {}) {
+    std::vector<const char*> names;
+    for (const auto& kernel : kernels) {
+      names.push_back(kernel.c_str());
+    }
+    check(cubinary_prefetch(m_handle.get(), names.data(), names.size()));
+  }
+  void prefetch_wait() { check(cubinary_prefetch_wait(m_handle.get())); }
+  cubinary_stats stats() const {
+    cubinary_stats result = CUBINARY_INIT(cubinary_stats);
+    check(cubinary_get_stats(m_handle.get(), &result));
+    return result;
+  }
   cubinary_context* get() const noexcept { return m_handle.get(); }
 
  private:

@@ -7,6 +7,8 @@
 
 #include <dlfcn.h>
 
+#include "core/driver/process.hpp"
+
 namespace cubinary::core {
 namespace {
 
@@ -82,10 +84,19 @@ Result<const Driver*> Driver::get() {
   // Leaked on purpose: static destructors of the process may still unload modules.
   static std::mutex* const mutex = new std::mutex;
   static Driver* driver = nullptr;
+  static unsigned generation = 0;
   const std::lock_guard lock(*mutex);
   if (driver == nullptr) {
     TRY_ASSIGN(std::unique_ptr<Driver> opened, open());
     driver = opened.release();
+    generation = fork_generation();
+  }
+  if (generation != fork_generation()) {
+    return fail(
+        ErrorCode::driver,
+        "CUDA was initialised before this process was forked, and does not work in the child: fork "
+        "before the first use of CUDA, or start the child anew (Python: multiprocessing's "
+        "\"spawn\")");
   }
   return driver;
 }

@@ -44,6 +44,7 @@ TEST_CASE("what is put is found, by another process too") {
   CHECK_FALSE(cache.find(Cache::Kind::artifact, digest, 100).has_value());
   cache.put(Cache::Kind::artifact, digest, bytes);
   CHECK(cache.has(Cache::Kind::artifact, digest));
+  REQUIRE(cache.flush());
   Cache other({.directory = scratch.path(), .log = {}});
   CHECK(other.find(Cache::Kind::artifact, digest, 100) == bytes);
   CHECK_FALSE(other.has(Cache::Kind::blob, digest));
@@ -59,6 +60,7 @@ TEST_CASE("a damaged entry is moved away, counts as missing and can be put again
   const auto path = scratch.path() / "v1" / "artifacts" / "sha256" / digest.hex();
   for (int round = 0; round < 40; ++round) {
     cache.put(Cache::Kind::artifact, digest, bytes);
+    REQUIRE(cache.flush());
     flip_a_byte(path);
     CHECK_FALSE(cache.find(Cache::Kind::artifact, digest, 100).has_value());
     CHECK_FALSE(fs::exists(path));
@@ -80,9 +82,11 @@ TEST_CASE("a truncated and a swollen entry count as missing") {
   Cache cache({.directory = scratch.path(), .log = {}});
   const auto path = scratch.path() / "v1" / "artifacts" / "sha256" / digest.hex();
   cache.put(Cache::Kind::artifact, digest, bytes);
+  REQUIRE(cache.flush());
   fs::resize_file(path, 3);
   CHECK_FALSE(cache.find(Cache::Kind::artifact, digest, 100).has_value());
   cache.put(Cache::Kind::artifact, digest, bytes);
+  REQUIRE(cache.flush());
   fs::resize_file(path, 1000);
   CHECK_FALSE(cache.find(Cache::Kind::artifact, digest, 100).has_value());
   CHECK_FALSE(fs::exists(path));
@@ -98,12 +102,52 @@ TEST_CASE("a folder that cannot be made means memory and one warning") {
   for (int i = 0; i < 3; ++i) {
     cache.put(Cache::Kind::artifact, digest, bytes);
     cache.put_record("name", "text");
+    CHECK(cache.flush().has_value() == (i != 0));
   }
   CHECK(cache.find(Cache::Kind::artifact, digest, 100) == bytes);
   CHECK(cache.find_record("name") == "text");
   CHECK_FALSE(cache.lock(digest, client::deadline_after(0.1)));
   REQUIRE(warnings.lines.size() == 1);
   CHECK(warnings.lines[0].find("CUBINARY_CACHE") != std::string::npos);
+}
+
+TEST_CASE("a lock that is let go after the writes shows the next holder all of them") {
+  const test::Scratch scratch;
+  Cache writer({.directory = scratch.path(), .durable = true});
+  Cache reader({.directory = scratch.path()});
+  const auto name = core::sha256("pack");
+  std::vector<core::Digest> digests;
+  auto lock = writer.lock(name, client::deadline_after(1));
+  REQUIRE(lock);
+  for (int i = 0; i < 50; ++i) {
+    const auto bytes = core::to_bytes("code " + std::to_string(i));
+    digests.push_back(core::sha256(bytes));
+    writer.put(Cache::Kind::artifact, digests.back(), bytes);
+  }
+  writer.put_record("name", "text");
+  writer.unlock_after_writes(std::move(lock));
+  REQUIRE(reader.lock(name, client::deadline_after(30)));
+  for (const auto& digest : digests) {
+    CHECK(reader.find(Cache::Kind::artifact, digest, 100).has_value());
+  }
+  CHECK(reader.find_record("name") == "text");
+}
+
+TEST_CASE("temporaries that a killed process left are removed once they are old") {
+  const test::Scratch scratch;
+  const fs::path folder = scratch.path() / "v1" / "artifacts" / "sha256";
+  fs::create_directories(folder);
+  const fs::path old = folder / (core::sha256("a").hex() + ".tmp-1-0");
+  const fs::path young = folder / (core::sha256("b").hex() + ".tmp-2-0");
+  std::ofstream(old).put('x');
+  std::ofstream(young).put('x');
+  const timespec times[2] = {{1'000'000, 0}, {1'000'000, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, old.c_str(), times, 0) == 0);
+  Cache cache({.directory = scratch.path()});
+  cache.put(Cache::Kind::artifact, core::sha256("c"), core::to_bytes("c"));
+  REQUIRE(cache.flush());
+  CHECK_FALSE(fs::exists(old));
+  CHECK(fs::exists(young));
 }
 
 TEST_CASE("memory is bounded") {
@@ -133,6 +177,7 @@ TEST_CASE("the folder is bounded: what was used longest ago goes first") {
     const auto bytes = core::to_bytes(std::string(1000, static_cast<char>('!' + i)));
     digests.push_back(core::sha256(bytes));
     cache.put(Cache::Kind::artifact, digests.back(), bytes);
+    REQUIRE(cache.flush());
     // Times of entries made in one tick would not order them.
     const timespec times[2] = {{1'000'000 + i, 0}, {1'000'000 + i, 0}};
     const auto path = scratch.path() / "v1" / "artifacts" / "sha256" / digests.back().hex();

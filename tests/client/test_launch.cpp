@@ -4,11 +4,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/include/cubinary.h"
 #include "client/include/cubinary.hpp"
@@ -374,4 +378,125 @@ TEST_CASE("resolving for a given class needs no driver's answer") {
   CHECK(c.lines("").empty());
   kernel k = release.resolve(scale(1024));
   CHECK(failure([&] { k.prepare(); }).status() == CUBINARY_ERROR_USAGE);  // the GPU is an sm_90
+}
+
+namespace {
+
+cubinary_options options_of(const World& world, const char* const* keys) {
+  cubinary_options options = CUBINARY_INIT(cubinary_options);
+  options.source = world.layout.c_str();
+  options.keys = keys;
+  options.key_count = 1;
+  return options;
+}
+
+struct Events {
+  std::mutex mutex;
+  std::map<int, int> counts;
+  std::map<int, std::uint64_t> bytes;
+  static void tell(void* user, const cubinary_event* event) {
+    auto& self = *static_cast<Events*>(user);
+    const std::lock_guard lock(self.mutex);
+    ++self.counts[event->kind];
+    self.bytes[event->kind] += event->bytes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a whole release is fetched ahead; events and sums tell what happened") {
+  const Case test;
+  const test::Scratch scratch;
+  const std::string cache = scratch.path().string();
+  const char* keys[] = {test.world.pem.c_str()};
+  Events events;
+  cubinary_options options = options_of(test.world, keys);
+  options.cache = cache.c_str();
+  options.event = Events::tell;
+  options.event_user = &events;
+  {
+    context release(options);
+    check(cubinary_prefetch(release.get(), nullptr, 0));
+    check(cubinary_prefetch_wait(release.get()));
+    CHECK(events.counts[CUBINARY_EVENT_FETCH] == 2);  // sm_90's two packs; sm_120 does not run here
+    release.resolve(scale(1024)).prepare();
+    cubinary_stats stats = CUBINARY_INIT(cubinary_stats);
+    check(cubinary_get_stats(release.get(), &stats));
+    CHECK(stats.packs_fetched == 2);
+    CHECK(stats.cache_misses == 2);
+    CHECK(stats.cache_hits == 0);
+    CHECK(stats.loads == 1);
+    CHECK(stats.fetched_bytes == events.bytes[CUBINARY_EVENT_FETCH]);
+    CHECK(stats.loaded_bytes == events.bytes[CUBINARY_EVENT_LOAD]);
+    CHECK(stats.loaded_bytes > 0);
+  }
+  // Closed: everything is in the cache, for those without the source too.
+  options.offline = 1;
+  context again(options);
+  again.resolve(scale(1024)).prepare();
+  cubinary_stats stats = CUBINARY_INIT(cubinary_stats);
+  check(cubinary_get_stats(again.get(), &stats));
+  CHECK(stats.cache_hits == 1);
+  CHECK(stats.packs_fetched == 0);
+  CHECK(events.counts[CUBINARY_EVENT_HIT] == 1);
+}
+
+TEST_CASE("only named kernels are fetched ahead, and a failure is told once") {
+  const Case test;
+  const char* keys[] = {test.world.pem.c_str()};
+  cubinary_options options = options_of(test.world, keys);
+  options.cache = "";
+  context release(options);
+  const char* kernels[] = {"sc*"};
+  check(cubinary_prefetch(release.get(), kernels, 1));
+  check(cubinary_prefetch_wait(release.get()));
+  cubinary_stats stats = CUBINARY_INIT(cubinary_stats);
+  check(cubinary_get_stats(release.get(), &stats));
+  CHECK(stats.packs_fetched == 1);
+  ::setenv("FAKE_CUDA_FAIL", "cuDeviceGetCount:999", 1);
+  check(cubinary_prefetch(release.get(), nullptr, 0));
+  CHECK(cubinary_prefetch_wait(release.get()) == CUBINARY_ERROR_CUDA);
+  CHECK(cubinary_prefetch_wait(release.get()) == CUBINARY_OK);
+  CHECK(cubinary_prefetch(release.get(), nullptr, 3) == CUBINARY_ERROR_USAGE);
+}
+
+TEST_CASE("in a forked child everything answers with an error, and nothing hangs") {
+  const Case test;
+  const char* keys[] = {test.world.pem.c_str()};
+  const test::Scratch scratch;
+  const std::string cache = scratch.path().string();
+  cubinary_options options = options_of(test.world, keys);
+  options.cache = cache.c_str();
+  context release(options);
+  kernel scaled = release.resolve(scale(1024));
+  scaled.prepare();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // What is checked here is told by the exit status: the test framework is the parent's.
+    cubinary_kernel* unused = nullptr;
+    cubinary_query query = CUBINARY_INIT(cubinary_query);
+    int failures = 0;
+    failures += cubinary_resolve(release.get(), &query, &unused) != CUBINARY_ERROR_USAGE;
+    failures += std::strstr(cubinary_error_message(nullptr), "forked") == nullptr;
+    failures += cubinary_launch(scaled.get(), nullptr, 0, nullptr) != CUBINARY_ERROR_USAGE;
+    cubinary_kernel_free(scaled.get());
+    cubinary_close(release.get());
+    // Opened anew it works, up to the driver, which the parent has used.
+    const char* own_keys[] = {test.world.pem.c_str()};
+    cubinary_options own = options_of(test.world, own_keys);
+    own.cache = "";
+    cubinary_context* opened = nullptr;
+    failures += cubinary_open(&own, &opened) != CUBINARY_OK;
+    failures += cubinary_prefetch(opened, nullptr, 0) != CUBINARY_OK;
+    failures += cubinary_prefetch_wait(opened) != CUBINARY_ERROR_DRIVER;
+    failures += std::strstr(cubinary_error_message(nullptr), "before the first use") == nullptr;
+    cubinary_close(opened);
+    ::_exit(failures);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  scaled.launch(nullptr, std::uint64_t{0x10000}, std::uint64_t{0x20000}, 3.0F);  // still well here
 }
