@@ -184,7 +184,11 @@ class Refusals(Case):
         self.refused("a dtype's name", self.scale, n=1.5)
 
     def test_require(self):
-        self.assertEqual(self.scale(require="other-class").info.match, "other-class")
+        self.assertEqual(self.scale(require="exact").info.match, "exact")
+        self.assertEqual(self.scale(n=2048).info.match, "nearest-shape")
+        with self.assertRaises(cubinary.Error) as caught:
+            self.scale(n=2048, require="exact")
+        self.assertEqual(caught.exception.status, "no_match")
         with self.assertRaises(cubinary.Error) as caught:
             self.release.kernel("split", T="f32", n=4096, require="exact")
         self.assertEqual(caught.exception.status, "no_match")
