@@ -38,7 +38,10 @@ struct Fixture {
   }
 
   core::Result<void> put(const Measurement& measurement) {
-    return store.write([&](Writer& writer) { return put_measurement(writer, measurement); });
+    return store.write([&](Writer& writer) -> core::Result<void> {
+      TRY(put_measurement(writer, measurement));
+      return {};
+    });
   }
   [[nodiscard]] Measurement make(std::size_t candidate, SessionId session, std::int64_t rows,
                                  double median) const {
