@@ -58,8 +58,9 @@ Result<std::shared_ptr<const core::TritonCatalogue>> Release::triton(const core:
 Result<core::Bytes> Release::triton_pack(const core::TritonPack& pack, Deadline deadline) {
   const std::string where = "release " + name() + ", Triton pack " + pack.digest.text();
   if (!m_source) {
-    return fail(ErrorCode::not_found, where + ": offline, and packs of Triton are kept nowhere but "
-                                              "in the folders laid down from them");
+    return fail(ErrorCode::not_found, where +
+                                          ": offline, and packs of Triton are kept nowhere but "
+                                          "in the folders laid down from them");
   }
   TRY_ASSIGN(const core::Bytes frame, m_source->blob(pack.digest, pack.size, deadline));
   auto raw = core::decompress(frame, {.max_bytes = pack.raw_size, .dictionary = {}, .prefix = {}});

@@ -31,9 +31,9 @@ struct PlannedFolder {
 
 /// What a hydrated cache consists of, from catalogues alone: nothing was fetched yet.
 struct TritonPlan {
-  std::map<std::string, PlannedFolder> folders;     ///< by path relative to the cache
-  std::map<core::Digest, core::TritonPack> packs;   ///< those needed, by the pack's digest
-  std::string index;                                ///< text of cubinary-triton.json
+  std::map<std::string, PlannedFolder> folders;    ///< by path relative to the cache
+  std::map<core::Digest, core::TritonPack> packs;  ///< those needed, by the pack's digest
+  std::string index;                               ///< text of cubinary-triton.json
   std::size_t kernels = 0;
   std::size_t host = 0;
   std::size_t autotune = 0;
