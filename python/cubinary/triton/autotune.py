@@ -12,14 +12,17 @@ Triton's own code stays in charge: it makes the tuning key and the cache key, an
 
 import functools
 import json
+import logging
 import threading
-import warnings
 
 from .environment import strict
 from .errors import Missing
 
 _install_lock = threading.Lock()
 _observer = None  # capture's: called with (tuner, key, timings, cache key, file name)
+
+
+log = logging.getLogger("cubinary.triton")
 
 
 class _NotTuned(Exception):
@@ -279,8 +282,8 @@ def _record_miss(tuner, local, key, config):
     name = getattr(tuner.base_fn, "__name__", "")
     misses.record("autotune", cache_key, name, tuning_key=[str(part) for part in key], taken=str(config),
                   file=filename)
-    warnings.warn(f"cubinary, strict mode: no autotune result for '{name}' with key {key}; took the first config "
-                  f"that the release holds ({config}).", stacklevel=2)
+    log.warning(f"cubinary, strict mode: no autotune result for '{name}' with key {key}; took the first config "
+                  f"that the release holds ({config}).")
 
 
 def document(key, timings):

@@ -3,13 +3,15 @@
 switches that a user sets. Read once; nothing here starts a program."""
 
 import functools
+import logging
 import os
 import platform
 import sys
 import sysconfig
-import warnings
 
 from .errors import UnsupportedTriton
+
+log = logging.getLogger("cubinary.triton")
 
 OLDEST = (3, 4)
 NEWEST_TESTED = (3, 9)
@@ -81,9 +83,9 @@ def triton_version():
             f"Triton {version} cannot be served without a compiler: it names its host modules without the "
             "interpreter's ABI and has no hook for building them. Use Triton 3.4 or newer.")
     if numbers > NEWEST_TESTED:
-        warnings.warn(
+        log.warning(
             f"cubinary was tested with Triton 3.4 to {'.'.join(map(str, NEWEST_TESTED))}; this is {version}. "
-            "Its keys are computed by Triton itself, so it may well work.", stacklevel=2)
+            "Its keys are computed by Triton itself, so it may well work.")
     return version
 
 

@@ -3,17 +3,18 @@
 cache and compiler, or, in strict mode, from nowhere else."""
 
 import hashlib
+import logging
 import os
 import sys
 import tempfile
 import threading
-import warnings
 
 from . import asking, autotune, host, index, misses, quiet
 from .environment import EXT_SUFFIX, strict, triton_version
 from .errors import Missing, MissingExit, Tampered
 from .files import whole_group
 
+log = logging.getLogger("cubinary.triton")
 triton_version()  # refuse what cannot be served before anything else is touched
 
 from triton.runtime.cache import FileCacheManager  # noqa: E402
@@ -103,7 +104,7 @@ class CacheManager(FileCacheManager):
         except Tampered as error:
             if strict():
                 raise
-            warnings.warn(f"{error} Triton compiles it here.", stacklevel=4)
+            log.warning(f"{error} Triton compiles it here.")
             return None
 
     def _host_by_key(self):
@@ -136,8 +137,8 @@ def _private(key, error):
     with _private_lock:
         if _private_folder is None:
             _private_folder = tempfile.TemporaryDirectory(prefix="cubinary-triton-")
-            warnings.warn(f"Triton's cache cannot be written ({error}); what is compiled now lives in "
-                          f"{_private_folder.name} and is gone when this process ends.", stacklevel=5)
+            log.warning(f"Triton's cache cannot be written ({error}); what is compiled now lives in "
+                          f"{_private_folder.name} and is gone when this process ends.")
     own = FileCacheManager.__new__(FileCacheManager)
     own.key = key
     own.cache_dir = os.path.join(_private_folder.name, key)
@@ -183,7 +184,7 @@ def _build_host(build, name, src_path, _arguments):
         except Tampered as error:
             if strict():
                 raise
-            warnings.warn(f"{error} Triton compiles it here.", stacklevel=3)
+            log.warning(f"{error} Triton compiles it here.")
         else:
             _answers.add(path, module["sha256"])
             return path

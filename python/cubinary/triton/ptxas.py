@@ -30,7 +30,8 @@ def installed():
         knob = type(knobs.nvidia).__dict__.get(name)
         if knob is None:
             continue
-        chosen = vars(knobs.nvidia).get(name) or os.environ.get(knob.key) or knob.default_path
+        shipped = os.path.join(os.path.dirname(knobs.__file__), "backends", "nvidia", "bin", knob.binary)
+        chosen = vars(knobs.nvidia).get(name) or os.environ.get(knob.key) or shipped
         chosen = getattr(chosen, "path", chosen)
         if os.path.exists(chosen):
             paths.append(chosen)
