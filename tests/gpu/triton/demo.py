@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Triton part is for, shown on a real GPU, as one table: how programs fail where there is no compiler, and that
+the same programs run there from a release, exec nothing, write nothing, and do not race.
+
+    python demo.py --work DIR [--cubinary PROGRAM] [--fla DIR] [--quick]
+
+Exit 0 when every row is as it must be.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests/python/triton"))
+import layout  # noqa: E402
+
+
+class Demo:
+    def __init__(self, options):
+        self.options = options
+        self.work = pathlib.Path(options.work)
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        self.work.chmod(0o755)
+        # Readable for the unprivileged user of the lean view, wherever the checkout lies.
+        self.python = self.copy(ROOT / "python", "python")
+        self.programs = self.copy(HERE, "programs")
+        self.fla = self.copy(pathlib.Path(options.fla), "fla") if options.fla else None
+        self.rows, self.failed, self.log = [], 0, open(self.work / "log", "w", encoding="utf-8")
+
+    def copy(self, source, name):
+        place = self.work / name
+        shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+        return place
+
+    # --- running ---
+    def path(self, plugin):
+        parts = [self.python / "cubinary/triton/site", self.python] if plugin else []
+        return ":".join(map(str, parts + ([self.fla] if self.fla else [])))
+
+    def run(self, program, *arguments, env=None, lean=False, plugin=False, timeout=100):
+        """(exit status, parsed JSON or None, report of the lean view or None, stderr)."""
+        base = {"HOME": "/nonexistent", "PATH": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1",
+                "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""), "PYTHONPATH": self.path(plugin)}
+        if self.options.quick:
+            base["CONFIGS"] = "2"
+        command = [sys.executable] + ([str(self.programs / "lean.py")] if lean else []) + [str(self.programs / program)]
+        start = time.monotonic()
+        try:
+            done = subprocess.run(command + list(map(str, arguments)), env=base | (env or {}), text=True, cwd="/tmp",
+                                  capture_output=True, timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            return 124, None, None, f"timed out after {timeout} s: {error.stderr}"
+        print(f"--- {program} {arguments} {env} lean={lean}: exit {done.returncode}, {time.monotonic() - start:.1f} s\n"
+              f"{done.stdout}{done.stderr}", file=self.log, flush=True)
+        answer = next((json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")), None)
+        view = re.search(r"^LEAN (.*)$", done.stderr, re.M)
+        return done.returncode, answer, json.loads(view.group(1)) if view else None, done.stderr
+
+    def row(self, what, result, good):
+        self.rows.append((what, result, good))
+        self.failed += not good
+        print(f"{'ok ' if good else 'BAD'} {what:<66} {result}", flush=True)
+
+    def served(self, cache, **more):
+        return {"TRITON_CACHE_MANAGER": "cubinary.triton:CacheManager", "CUBINARY_TRITON_CACHE": str(cache),
+                "CUBINARY_TRITON_STRICT": "1", "TRITON_CACHE_DIR": str(self.work / "never"),
+                "CUBINARY_TRITON_MISSES": str(self.work / "misses.jsonl")} | more
+
+    # --- (a) controls ---
+    def controls(self):
+        full = {"PATH": os.environ["PATH"]}
+        cold = self.times("cold, compiling and tuning", full, fresh=True, count=1)
+        self.warm = self.times("warm: Triton's own cache", full | {"TRITON_CACHE_DIR": str(self.work / "own"),
+                                                                     "TRITON_CACHE_AUTOTUNING": "1"}, count=4)[1:]
+        print(f"    first launch: cold {cold[0]:.2f} s, Triton's own warm cache {statistics.median(self.warm):.3f} s")
+        status, _, _, error = self.run("plain.py", env={"TRITON_CACHE_DIR": str(self.work / "a1"),
+                                                          "TRITON_LIBCUDA_PATH": "/tmp"})
+        self.row("control: no compiler", last(error), status != 0 and "Failed to find C compiler" in error)
+        wrapper = self.work / "cc-without-python"
+        wrapper.write_text("#!/bin/bash\nargs=()\nfor a in \"$@\"; do case $a in -I*python*) ;; *) args+=(\"$a\");; esac; done\n"
+                           f"exec {shutil.which('gcc')} \"${{args[@]}}\"\n")
+        wrapper.chmod(0o755)
+        status, _, _, error = self.run("plain.py", env=full | {"TRITON_CACHE_DIR": str(self.work / "a2"),
+                                                                 "CC": str(wrapper)})
+        said = re.search(r".*Python\.h.*", error)
+        self.row("control: a compiler, no Python.h", said.group(0).strip() if said else last(error),
+                 status != 0 and said is not None)
+        shutil.copytree(self.work / "own", self.work / "moved")
+        shutil.rmtree(self.work / "own")
+        status, _, _, error = self.run("plain.py", env={"TRITON_CACHE_DIR": str(self.work / "moved"),
+                                                          "TRITON_LIBCUDA_PATH": "/tmp"})
+        self.row("control: a warm cache moved into a container without `file`", last(error), status != 0)
+        status, answer, _, error = self.run("plain.py", "threads", 20, env=full | {
+            "TRITON_CACHE_DIR": str(self.work / "race")})
+        self.row("control: 8 threads, first call of a tuned kernel, 20 rounds",
+                 f"{answer['died']} of {answer['calls']} calls died: {answer['as'][:60]}" if answer else last(error),
+                 bool(answer) and answer["died"] > 0)
+
+    def times(self, _what, env, fresh=False, count=1, **options):
+        seconds = []
+        for number in range(count):
+            more = {"TRITON_CACHE_DIR": str(self.work / f"fresh{number}")} if fresh else {}
+            status, answer, _, error = self.run("plain.py", env=env | more, **options)
+            if status != 0 or not answer or not answer["right"]:
+                raise SystemExit(f"plain.py did not run: {last(error)}")
+            seconds.append(answer["first_launch_s"])
+        return seconds
+
+    # --- capture and hydrate ---
+    def capture(self, name, programs, env=None):
+        folder = self.work / f"capture-{name}"
+        for program in programs:
+            status, answer, _, error = self.run(*program, plugin=True, env={
+                "PATH": os.environ["PATH"], "TRITON_CACHE_MANAGER": "cubinary.triton:CaptureManager",
+                "CUBINARY_TRITON_CAPTURE": str(folder)} | (env or {}))
+            self.row(f"capture: {' '.join(map(str, program))}", count(folder), status == 0 and bool(answer))
+        return folder
+
+    def hydrate(self, captures, name):
+        cache = self.work / name
+        start = time.monotonic()
+        if self.options.cubinary:
+            self.through_release(captures, cache)
+        else:
+            layout.lay_down(merged(captures, self.work / f"{name}-merged"), cache)
+        for path in [cache, *cache.rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        index = json.loads((cache / "cubinary-triton.json").read_text())
+        self.row(f"hydrate {name}", f"{len(index['kernels'])} kernels, {len(index['host'])} host modules, "
+                                      f"{sum(map(len, index['autotune'].values()))} tuned in {time.monotonic() - start:.2f} s",
+                 bool(index["kernels"]))
+        return cache
+
+    def through_release(self, captures, cache):
+        """The whole way: store, signed release, hydrate."""
+        cubinary, store, out = self.options.cubinary, self.work / f"{cache.name}.db", self.work / f"{cache.name}-release"
+        key = self.work / "demo.key"
+
+        def call(*arguments):
+            done = subprocess.run([cubinary, *map(str, arguments)], text=True, capture_output=True)
+            print(f"--- cubinary {arguments}: {done.returncode}\n{done.stdout}{done.stderr}", file=self.log, flush=True)
+            if done.returncode != 0:
+                raise SystemExit(f"cubinary {arguments[0]} {arguments[1]}: {done.stderr.strip()}")
+
+        if not key.exists():
+            call("keygen", key)
+        for folder in captures:
+            call("triton", "capture", "--store", store, "--from", folder)
+        call("release", "create", "demo", "--store", store)
+        call("release", "sign", "demo", "--key", key, "--store", store)
+        call("export", out, "--store", store, "--release", "demo")
+        call("triton", "hydrate", f"{out}:demo", "--key", f"{key}.pub", "--cache", cache)
+
+    # --- (b), (c) ---
+    def lean(self, what, cache, program, check):
+        before = snapshot(cache)
+        misses = self.work / "misses.jsonl"
+        misses.unlink(missing_ok=True)
+        status, answer, view, error = self.run(*program, lean=True, plugin=True, env=self.served(cache))
+        good = status == 0 and bool(answer) and bool(view) and check(answer)
+        clean = bool(view) and view["exec_forbidden"] and not view["tried"] and not view["written"]
+        clean = clean and snapshot(cache) == before and not (self.work / "never").exists()
+        self.row(f"lean: {what}", short(answer) if answer else last(error), good)
+        self.row("      exec forbidden; started, written, missed",
+                 f"{view['tried']} {view['written'][:2]} {lines(misses)}" if view else "no report", clean and not lines(misses))
+        return answer
+
+    def speed(self, cache):
+        hydrated = self.times("hydrated", self.served(cache), count=4, lean=True, plugin=True)[1:]
+        ratio = statistics.median(hydrated) / statistics.median(self.warm)
+        self.row("first launch, hydrated against Triton's own warm cache",
+                 f"{statistics.median(hydrated):.3f} s against {statistics.median(self.warm):.3f} s: {ratio:.2f}x", ratio <= 1.05)
+
+    # --- (d) ---
+    def build(self, capture, target, out, kernels_of):
+        folder = self.work / out
+        start = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", "cubinary.triton.build", "--record", str(capture / "records"), "--target",
+                               target, "--out", str(folder)], text=True, capture_output=True,
+                              env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": self.path(True),
+                                                "TRITON_CACHE_DIR": str(self.work / "never")})
+        print(f"--- build {target}: {done.returncode}\n{done.stdout}{done.stderr}", file=self.log, flush=True)
+        made = {path.name for path in (folder / "entries").glob("*")} if folder.exists() else set()
+        wanted = {path.name for path in (kernels_of / "entries").glob("*")} if kernels_of else made
+        elf = sum(cubin.read_bytes()[:4] == b"\x7fELF" and cubin.read_bytes()[49] == int(target[3:])
+                  for cubin in folder.glob("entries/*/*.cubin"))
+        self.row(f"build for {target} with no GPU visible",
+                 f"{len(made)} entries ({elf} cubins of {target}) in {time.monotonic() - start:.1f} s; "
+                 f"{len(wanted & made)} of {len(wanted)} keys as wanted; {done.stderr.strip()[-60:]}",
+                 done.returncode == 0 and wanted <= made and elf == len(made) > 0)
+        return folder
+
+
+def merged(captures, place):
+    for folder in captures:
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+    return place
+
+
+def snapshot(folder):
+    return sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*"))
+
+
+def count(folder):
+    return ", ".join(f"{len(list(folder.glob(pattern)))} {name}" for name, pattern in
+                     (("kernels", "entries/*/cubinary.json"), ("host modules", "host/*/meta.json"),
+                      ("tuned", "autotune/*/*/*.autotune.json")))
+
+
+def lines(path):
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def last(error):
+    kept = [line for line in error.strip().splitlines() if line and not line.startswith("LEAN")]
+    return kept[-1][:120] if kept else "(silent)"
+
+
+def short(answer):
+    return json.dumps({name: value for name, value in answer.items() if name not in ("errors", "as", "max_error")})[:150]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", default="/tmp/cubinary-triton-demo")
+    parser.add_argument("--cubinary", help="the cubinary program: captures go through a store and a signed release")
+    parser.add_argument("--fla", help="folder with flash-linear-attention")
+    parser.add_argument("--quick", action="store_true", help="two configs a tuner in FLA")
+    demo = Demo(parser.parse_args())
+    demo.controls()
+    captured = demo.capture("plain", [("plain.py",), ("plain.py", "threads", 1)])
+    cache = demo.hydrate([captured], "plain")
+    demo.lean("matrix product and addition", cache, ("plain.py",), lambda answer: answer["right"])
+    demo.lean("8 threads, first call of a tuned kernel, 20 rounds", demo_threads(demo, captured), ("plain.py", "threads", 20),
+              lambda answer: answer["died"] == 0)
+    demo.speed(cache)
+    built = demo.build(captured, "sm_90", "built-90", captured)
+    results = demo.work / "results-only"
+    shutil.copytree(captured / "autotune", results / "autotune")
+    demo.lean("the same from the build without a GPU", demo.hydrate([built, results], "rebuilt"), ("plain.py",),
+              lambda answer: answer["right"])
+    demo.build(captured, "sm_120", "built-120", None)
+    if demo.fla:
+        fla = demo.capture("fla", [("fla_program.py",)])
+        demo.lean("flash-linear-attention: l2norm, gated delta rule", demo.hydrate([fla], "fla-cache"), ("fla_program.py",),
+                  lambda answer: answer["right"] and answer["device"] == "cuda")
+        built = demo.build(fla, "sm_90", "fla-90", fla)
+        demo.build(fla, "sm_120", "fla-120", None)
+    print(f"{len(demo.rows) - demo.failed} of {len(demo.rows)} rows as they must be")
+    return 1 if demo.failed else 0
+
+
+def demo_threads(demo, captured):
+    """Rounds have keys of their own; a release made for it has them all tuned."""
+    more = demo.capture("threads", [("plain.py", "threads", 20)])
+    return demo.hydrate([captured, more], "threads")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
