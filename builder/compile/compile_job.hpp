@@ -42,14 +42,11 @@ struct CompileReply {
   double cpu_ms = 0;  ///< user and system time of the worker and its children
 };
 
-/// The bytes of a message on the worker's socket. A frame is a 4-byte little-endian length and as
-/// many bytes; both ends are one program, so there is no version.
+/// The bytes of a message on the worker's socket.
 [[nodiscard]] core::Bytes encode(const CompileJob& job);
 [[nodiscard]] core::Bytes encode(const CompileReply& reply);
 /// Errors are `corrupt`.
 [[nodiscard]] core::Result<CompileJob> decode_job(core::ByteView bytes);
 [[nodiscard]] core::Result<CompileReply> decode_reply(core::ByteView bytes);
-
-inline constexpr std::uint32_t k_max_frame_bytes = 1U << 30U;
 
 }  // namespace cubinary::builder

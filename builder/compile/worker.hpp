@@ -3,12 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "builder/compile/compile_job.hpp"
+#include "builder/process/child.hpp"
 #include "core/base/result.hpp"
 
 namespace cubinary::builder {
@@ -30,11 +29,6 @@ struct WorkerOptions {
 class Worker {
  public:
   [[nodiscard]] static core::Result<Worker> start(const WorkerOptions& options);
-  Worker(Worker&&) noexcept;
-  Worker& operator=(Worker&&) noexcept;
-  /// Kills the process and all it started.
-  ~Worker();
-
   struct Answer {
     enum class Outcome : std::uint8_t { replied, crashed, timed_out, stopped };
     Outcome outcome = Outcome::crashed;
@@ -46,12 +40,11 @@ class Worker {
   /// use.
   [[nodiscard]] Answer run(const CompileJob& job, std::chrono::milliseconds limit, int stop);
 
-  [[nodiscard]] int process_id() const;
+  [[nodiscard]] int process_id() const { return m_child.process_id(); }
 
  private:
-  struct Impl;
-  explicit Worker(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> m_impl;
+  explicit Worker(Child child);
+  Child m_child;
 };
 
 }  // namespace cubinary::builder

@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "builder/compile/frame.hpp"
 #include "builder/compile/nvcc.hpp"
 #include "builder/compile/nvrtc.hpp"
 #include "builder/compile/worker.hpp"
+#include "builder/process/frame.hpp"
 
 namespace cubinary::builder {
 

@@ -34,6 +34,7 @@ Result<std::unique_ptr<Driver>> Driver::open() {
   }
   auto driver = std::unique_ptr<Driver>(new Driver());
   Driver& d = *driver;
+  d.m_library = library;
   const char* missing = nullptr;
   const auto need = [&](const char* symbol, auto& function) {
     if (!bind(library, symbol, function) && missing == nullptr) {
@@ -99,6 +100,10 @@ Result<const Driver*> Driver::get() {
         "\"spawn\")");
   }
   return driver;
+}
+
+void* Driver::find(const char* symbol) const {
+  return ::dlsym(m_library, symbol);
 }
 
 Result<void> Driver::check(cuda::Status status, std::string_view call) const {

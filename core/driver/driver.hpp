@@ -69,6 +69,9 @@ class Driver {
   /// cuInit's answer; a failure is tried anew at the next call.
   [[nodiscard]] static Result<const Driver*> get();
 
+  /// A further function of the library by its symbol; null when this driver has none.
+  [[nodiscard]] void* find(const char* symbol) const;
+
   /// Success, or a `cuda` error that names the call, CUDA's own name of the status and `what`.
   [[nodiscard]] Result<void> check(cuda::Status status, std::string_view call) const;
 
@@ -112,6 +115,7 @@ class Driver {
  private:
   Driver() = default;
   static Result<std::unique_ptr<Driver>> open();
+  void* m_library = nullptr;
 };
 
 /// What one device is.

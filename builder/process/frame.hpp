@@ -11,6 +11,8 @@ namespace cubinary::builder {
 /// How an exchange of a frame on a socket ended.
 enum class FrameEnd : std::uint8_t { done, closed, timed_out, stopped };
 
+inline constexpr std::uint32_t k_max_frame_bytes = 1U << 30U;
+
 using Deadline = std::chrono::steady_clock::time_point;
 
 /// Sends a frame: 4-byte little-endian length, then the bytes. Blocks; never raises SIGPIPE.

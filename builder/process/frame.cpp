@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "builder/compile/frame.hpp"
+#include "builder/process/frame.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-
-#include "builder/compile/compile_job.hpp"
 
 namespace cubinary::builder {
 
