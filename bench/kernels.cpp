@@ -139,7 +139,14 @@ void time_gemm(const Stream& stream, const Release& release, const std::string& 
   const auto kernel =
       prepare(release, "gemm_nt", dtype, {{"M", m}, {"N", n}, {"K", k}}, {"c", "a", "b"}, 256);
   const double time = microseconds(stream, [&](int) {
-    launch(*kernel, {CUBINARY_ARG(abc[2]), CUBINARY_ARG(abc[0]), CUBINARY_ARG(abc[1])}, stream);
+    launch(*kernel,
+           {CUBINARY_ARG(abc[2]),
+            CUBINARY_ARG(abc[0]),
+            CUBINARY_ARG(abc[1]),
+            {nullptr, sizeof(DevicePointer)},
+            {nullptr, sizeof(DevicePointer)},
+            {nullptr, sizeof(std::int32_t)}},
+           stream);
   });
   const double rate =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / time / 1e6;

@@ -46,6 +46,30 @@ __device__ inline void load_matrices(unsigned (&to)[4], unsigned address) {
                : "memory");
 }
 
+/// The same, each matrix transposed.
+__device__ inline void load_matrices_transposed(unsigned (&to)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// Two floats rounded to nearest even, the first in the low half: an operand's register.
+template <typename T>
+__device__ inline unsigned pack_pair(float low, float high);
+template <>
+__device__ inline unsigned pack_pair<__half>(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+template <>
+__device__ inline unsigned pack_pair<__nv_bfloat16>(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
 /// c[16, 8] += a[16, 16] * b[8, 16]^T in the fragment layout of mma.m16n8k16, accumulated in f32.
 template <typename T>
 __device__ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0,

@@ -54,8 +54,16 @@ std::vector<cubinary_arg> Operands::arguments() const {
   for (const DevicePointer& pointer : m_pointers) {
     arguments.push_back({&pointer, sizeof pointer});
   }
+  if (m_problem.takes_residual) {
+    arguments.push_back({nullptr, sizeof(DevicePointer)});
+  }
   if (m_problem.takes_eps) {
     arguments.push_back({m_problem.eps ? &m_eps : nullptr, sizeof m_eps});
+  }
+  if (m_problem.takes_epilogue) {
+    arguments.push_back({nullptr, sizeof(DevicePointer)});
+    arguments.push_back({nullptr, sizeof(DevicePointer)});
+    arguments.push_back({nullptr, sizeof(std::int32_t)});
   }
   return arguments;
 }

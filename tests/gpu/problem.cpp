@@ -51,6 +51,7 @@ Problem norm_problem(const std::string& kernel, const std::string& dtype, std::i
 Problem rmsnorm_problem(const std::string& dtype, std::int64_t rows, std::int64_t cols,
                         std::optional<float> eps, std::mt19937_64& random) {
   Problem problem = norm_problem("rmsnorm", dtype, rows, cols, eps, random);
+  problem.takes_residual = true;
   problem.inputs.emplace_back("w", random_values(dtype, static_cast<std::size_t>(cols), random));
   const std::vector<float>& x = problem.inputs[0].second;
   const std::vector<float>& w = problem.inputs[1].second;
@@ -83,6 +84,7 @@ Problem gemm_nt_problem(const std::string& dtype, std::int64_t m, std::int64_t n
   problem.dtype = dtype;
   problem.axes = {{"M", m}, {"N", n}, {"K", k}};
   problem.output = "c";
+  problem.takes_epilogue = true;
   problem.inputs.emplace_back("a", random_values(dtype, count(m, k), random));
   problem.inputs.emplace_back("b", random_values(dtype, count(n, k), random));
   problem.expected.assign(count(m, n), 0.0);

@@ -21,7 +21,9 @@ struct Problem {
   std::string output;            ///< name of the output argument, the first
   std::vector<double> expected;  ///< computed in float64 on the CPU
   bool takes_eps = false;
-  std::optional<float> eps;  ///< none: the kernel's own default
+  std::optional<float> eps;     ///< none: the kernel's own default
+  bool takes_residual = false;  ///< not used
+  bool takes_epilogue = false;  ///< bias, residual and activation, none of them used
 };
 
 /// rmsnorm: y = x / sqrt(mean(x^2) + eps) * w, by rows.
