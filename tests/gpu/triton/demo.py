@@ -7,6 +7,7 @@ the same programs run there from a release, exec nothing, write nothing, and do 
 Exit 0 when every row is as it must be.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -35,6 +36,7 @@ class Demo:
         self.programs = self.copy(HERE, "programs")
         self.fla = self.copy(pathlib.Path(options.fla), "fla") if options.fla else None
         self.rows, self.failed, self.log = [], 0, open(self.work / "log", "w", encoding="utf-8")
+        self.warm = []
 
     def copy(self, source, name):
         place = self.work / name
@@ -72,16 +74,20 @@ class Demo:
 
     def served(self, cache, **more):
         return {"TRITON_CACHE_MANAGER": "cubinary.triton:CacheManager", "CUBINARY_TRITON_CACHE": str(cache),
-                "CUBINARY_TRITON_STRICT": "1", "TRITON_CACHE_DIR": str(self.work / "never"),
-                "CUBINARY_TRITON_MISSES": str(self.work / "misses.jsonl")} | more
+                "CUBINARY_TRITON_STRICT": "1", "TRITON_CACHE_DIR": str(self.work / "never")} | more
 
     # --- (a) controls ---
+    def baseline(self):
+        """First launches without us, alone on the machine."""
+        full = {"PATH": os.environ["PATH"]}
+        cold = self.times(full, fresh=True)
+        self.warm = self.times(full | {"TRITON_CACHE_DIR": str(self.work / "own"),
+                                                                     "TRITON_CACHE_AUTOTUNING": "1"}, count=self.options.repeat + 1)[1:]
+        self.row("first launch: compiling and tuning, then from Triton's own warm cache",
+                 f"{cold[0]:.2f} s, {statistics.median(self.warm):.3f} s", True)
+
     def controls(self):
         full = {"PATH": os.environ["PATH"]}
-        cold = self.times("cold, compiling and tuning", full, fresh=True, count=1)
-        self.warm = self.times("warm: Triton's own cache", full | {"TRITON_CACHE_DIR": str(self.work / "own"),
-                                                                     "TRITON_CACHE_AUTOTUNING": "1"}, count=4)[1:]
-        print(f"    first launch: cold {cold[0]:.2f} s, Triton's own warm cache {statistics.median(self.warm):.3f} s")
         status, _, _, error = self.run("plain.py", env={"TRITON_CACHE_DIR": str(self.work / "a1"),
                                                           "TRITON_LIBCUDA_PATH": "/tmp"})
         self.row("control: no compiler", last(error), status != 0 and "Failed to find C compiler" in error)
@@ -105,7 +111,7 @@ class Demo:
                  f"{answer['died']} of {answer['calls']} calls died: {answer['as'][:60]}" if answer else last(error),
                  bool(answer) and answer["died"] > 0)
 
-    def times(self, _what, env, fresh=False, count=1, **options):
+    def times(self, env, fresh=False, count=1, **options):
         seconds = []
         for number in range(count):
             more = {"TRITON_CACHE_DIR": str(self.work / f"fresh{number}")} if fresh else {}
@@ -141,9 +147,9 @@ class Demo:
         return cache
 
     def through_release(self, captures, cache):
-        """The whole way: store, signed release, hydrate."""
+        """The whole way: store, signed release, hydrate. A store of its own a cache."""
         cubinary, store, out = self.options.cubinary, self.work / f"{cache.name}.db", self.work / f"{cache.name}-release"
-        key = self.work / "demo.key"
+        key = self.work / f"{cache.name}.key"
 
         def call(*arguments):
             done = subprocess.run([cubinary, *map(str, arguments)], text=True, capture_output=True)
@@ -163,9 +169,10 @@ class Demo:
     # --- (b), (c) ---
     def lean(self, what, cache, program, check):
         before = snapshot(cache)
-        misses = self.work / "misses.jsonl"
+        misses = self.work / f"misses-{cache.name}.jsonl"
         misses.unlink(missing_ok=True)
-        status, answer, view, error = self.run(*program, lean=True, plugin=True, env=self.served(cache))
+        status, answer, view, error = self.run(*program, lean=True, plugin=True,
+                                               env=self.served(cache, CUBINARY_TRITON_MISSES=str(misses)))
         good = status == 0 and bool(answer) and bool(view) and check(answer)
         clean = bool(view) and view["exec_forbidden"] and not view["tried"] and not view["written"]
         clean = clean and snapshot(cache) == before and not (self.work / "never").exists()
@@ -175,7 +182,7 @@ class Demo:
         return answer
 
     def speed(self, cache):
-        hydrated = self.times("hydrated", self.served(cache), count=4, lean=True, plugin=True)[1:]
+        hydrated = self.times(self.served(cache), count=self.options.repeat + 1, lean=True, plugin=True)[1:]
         ratio = statistics.median(hydrated) / statistics.median(self.warm)
         self.row("first launch, hydrated against Triton's own warm cache",
                  f"{statistics.median(hydrated):.3f} s against {statistics.median(self.warm):.3f} s: {ratio:.2f}x", ratio <= 1.05)
@@ -229,40 +236,48 @@ def short(answer):
     return json.dumps({name: value for name, value in answer.items() if name not in ("errors", "as", "max_error")})[:150]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", default="/tmp/cubinary-triton-demo")
-    parser.add_argument("--cubinary", help="the cubinary program: captures go through a store and a signed release")
-    parser.add_argument("--fla", help="folder with flash-linear-attention")
-    parser.add_argument("--quick", action="store_true", help="two configs a tuner in FLA")
-    demo = Demo(parser.parse_args())
+def plain_chain(demo):
     demo.controls()
-    captured = demo.capture("plain", [("plain.py",), ("plain.py", "threads", 1)])
+    captured = demo.capture("plain", [("plain.py",), ("plain.py", "threads", 20)])
     cache = demo.hydrate([captured], "plain")
     demo.lean("matrix product and addition", cache, ("plain.py",), lambda answer: answer["right"])
-    demo.lean("8 threads, first call of a tuned kernel, 20 rounds", demo_threads(demo, captured), ("plain.py", "threads", 20),
+    demo.lean("8 threads, first call of a tuned kernel, 20 rounds", cache, ("plain.py", "threads", 20),
               lambda answer: answer["died"] == 0)
-    demo.speed(cache)
     built = demo.build(captured, "sm_90", "built-90", captured)
     results = demo.work / "results-only"
     shutil.copytree(captured / "autotune", results / "autotune")
     demo.lean("the same from the build without a GPU", demo.hydrate([built, results], "rebuilt"), ("plain.py",),
               lambda answer: answer["right"])
     demo.build(captured, "sm_120", "built-120", None)
-    if demo.fla:
-        fla = demo.capture("fla", [("fla_program.py",)])
-        demo.lean("flash-linear-attention: l2norm, gated delta rule", demo.hydrate([fla], "fla-cache"), ("fla_program.py",),
-                  lambda answer: answer["right"] and answer["device"] == "cuda")
-        built = demo.build(fla, "sm_90", "fla-90", fla)
-        demo.build(fla, "sm_120", "fla-120", None)
+    return cache
+
+
+def fla_chain(demo):
+    fla = demo.capture("fla", [("fla_program.py",)])
+    cache = demo.hydrate([fla], "fla-cache")
+    demo.lean("flash-linear-attention: l2norm, gated delta rule", cache, ("fla_program.py",),
+              lambda answer: answer["right"] and answer["device"] == "cuda")
+    demo.build(fla, "sm_90", "fla-90", fla)
+    demo.build(fla, "sm_120", "fla-120", None)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", default="/tmp/cubinary-triton-demo")
+    parser.add_argument("--cubinary", help="the cubinary program: captures go through a store and a signed release")
+    parser.add_argument("--fla", help="folder with flash-linear-attention")
+    parser.add_argument("--quick", action="store_true", help="two configs a tuner in FLA")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each timing")
+    demo = Demo(parser.parse_args())
+    demo.baseline()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        beside = pool.submit(fla_chain, demo) if demo.fla else None
+        cache = plain_chain(demo)
+        if beside:
+            beside.result()
+    demo.speed(cache)
     print(f"{len(demo.rows) - demo.failed} of {len(demo.rows)} rows as they must be")
     return 1 if demo.failed else 0
-
-
-def demo_threads(demo, captured):
-    """Rounds have keys of their own; a release made for it has them all tuned."""
-    more = demo.capture("threads", [("plain.py", "threads", 20)])
-    return demo.hydrate([captured, more], "threads")
 
 
 if __name__ == "__main__":

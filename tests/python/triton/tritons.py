@@ -37,10 +37,10 @@ def installed():
     for entry in filter(None, os.environ.get("CUBINARY_TRITON_VERSIONS", "").split(",")):
         folder, _, python = entry.partition(":")
         found.append(Triton(folder, python or sys.executable))
-    for folder in sorted((harness.SOURCE / "build/deps/triton").glob("*/triton/__init__.py")):
-        suffix = ".".join(map(str, sys.version_info[:2])).replace(".", "")
-        if list((folder.parent / "_C").glob(f"libtriton*cpython-{suffix}-*.so")) or (folder.parent / "_C/libtriton.so").exists():
-            found.append(Triton(folder.parent.parent, sys.executable))
+    here = f"cp{sys.version_info.major}{sys.version_info.minor}-"
+    for wheel in sorted((harness.SOURCE / "build/deps/triton").glob("*/triton-*.dist-info/WHEEL")):
+        if f"Tag: {here}" in wheel.read_text():
+            found.append(Triton(wheel.parents[1], sys.executable))
     if not found:
         harness.skip("no Triton here: scripts/setup --tests puts one into build/deps/triton")
     return found
