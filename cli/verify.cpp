@@ -23,6 +23,34 @@ struct Arguments {
   bool json = false;
 };
 
+/// What was checked of Triton, over all targets.
+struct TritonChecked {
+  std::size_t entries = 0;
+  std::size_t files = 0;
+  std::uint64_t bytes = 0;  ///< of the files
+  std::set<core::Digest> packs;
+};
+
+Result<TritonChecked> check_triton(client::Release& release, client::Deadline deadline) {
+  TritonChecked checked;
+  for (const core::Target& target : release.targets()) {
+    TRY_ASSIGN(const auto catalogue, release.triton(target, deadline));
+    if (!catalogue) {
+      continue;
+    }
+    checked.entries +=
+        catalogue->kernels.size() + catalogue->host.size() + catalogue->autotune.size();
+    for (const core::TritonPack& pack : catalogue->packs) {
+      if (checked.packs.insert(pack.digest).second) {
+        TRY_ASSIGN(const core::Bytes raw, release.triton_pack(pack, deadline));
+        checked.files += pack.files.size();
+        checked.bytes += raw.size();
+      }
+    }
+  }
+  return checked;
+}
+
 Result<int> run_verify(const Arguments& arguments) {
   if (arguments.source.keys.empty() && !arguments.source.allow_unsigned) {
     return fail(ErrorCode::usage,
@@ -34,6 +62,7 @@ Result<int> run_verify(const Arguments& arguments) {
       client::Cache::Options{.directory = {}, .memory_limit = 0, .log = print_warning});
   TRY_ASSIGN(const auto release, open_release(arguments.source, cache, deadline, false));
   TRY_ASSIGN(const client::FetchReport report, client::fetch(*release, {}, deadline));
+  TRY_ASSIGN(const TritonChecked triton, check_triton(*release, deadline));
   std::set<core::Digest> distinct;
   for (const auto& artifact : report.artifacts) {
     distinct.insert(artifact.digest);
@@ -48,7 +77,11 @@ Result<int> run_verify(const Arguments& arguments) {
                         {"packs", report.packs},
                         {"pack_bytes", report.bytes_received},
                         {"artifacts", distinct.size()},
-                        {"artifact_bytes", report.artifact_bytes}};
+                        {"artifact_bytes", report.artifact_bytes},
+                        {"triton_entries", triton.entries},
+                        {"triton_packs", triton.packs.size()},
+                        {"triton_files", triton.files},
+                        {"triton_bytes", triton.bytes}};
     if (release->statement()) {
       object["key"] = release->key_id();
       object["serial"] = release->statement()->serial;
@@ -77,6 +110,10 @@ Result<int> run_verify(const Arguments& arguments) {
               format_bytes(report.bytes_received).c_str());
   std::printf("artifacts  %zu good, %s\n", distinct.size(),
               format_bytes(report.artifact_bytes).c_str());
+  if (triton.entries > 0) {
+    std::printf("triton     %zu entries good, %zu files in %zu packs, %s\n", triton.entries,
+                triton.files, triton.packs.size(), format_bytes(triton.bytes).c_str());
+  }
   std::printf("%s: verified\n", arguments.source.source.c_str());
   return 0;
 }

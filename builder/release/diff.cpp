@@ -25,15 +25,56 @@ struct Kernel {
   core::Digest launch;  ///< of the table without entries and pack
   std::map<EntryKey, core::TableEntry> entries;
 };
-using Contents = std::map<std::string, std::map<std::string, Kernel>>;  // by target, by kernel
+/// What Triton finds under a key: the digest of its files and, of a kernel, its name.
+struct TritonThing {
+  std::string name;
+  std::string sort;  ///< "triton kernel"
+  core::Digest content;
+};
+struct TargetContent {
+  std::map<std::string, Kernel> kernels;
+  std::map<std::string, TritonThing> triton;  ///< by sort and key
+};
+using Contents = std::map<std::string, TargetContent>;  // by target
+
+core::Digest digest_of(const core::TritonFiles& files) {
+  core::Hasher hasher;
+  for (const auto& [name, digest] : files) {
+    hasher.field(name).update(digest.raw());
+  }
+  return hasher.finish();
+}
+
+std::map<std::string, TritonThing> triton_things(const core::TritonCatalogue& catalogue) {
+  std::map<std::string, TritonThing> things;
+  for (const core::TritonKernel& kernel : catalogue.kernels) {
+    things.emplace("kernel " + kernel.key,
+                   TritonThing{kernel.name, "triton kernel", digest_of(kernel.files)});
+  }
+  for (const core::TritonHost& host : catalogue.host) {
+    const std::string key = host.source.empty() ? host.keys.front() : host.source;
+    things.emplace(
+        "host " + key + " " + host.origin.python_abi + " " + host.origin.machine + " " + host.file,
+        TritonThing{host.name, "triton host module", host.digest});
+  }
+  for (const core::TritonAutotune& result : catalogue.autotune) {
+    things.emplace("autotune " + result.device_class + " " + result.key,
+                   TritonThing{result.files.begin()->first, "triton autotune result",
+                               digest_of(result.files)});
+  }
+  return things;
+}
 
 Result<Contents> read_contents(const store::Reader& reader, std::string_view name) {
   TRY_ASSIGN(const store::Release release, require_release(reader, name));
   Contents contents;
   const auto visit = [&](const ReleasedTarget& target) -> Result<void> {
-    auto& kernels = contents[target.catalogue.target.text()];
+    TargetContent& content = contents[target.catalogue.target.text()];
+    if (target.triton) {
+      content.triton = triton_things(*target.triton);
+    }
     for (const core::KernelTable& table : target.catalogue.kernels) {
-      Kernel& kernel = kernels[table.name];
+      Kernel& kernel = content.kernels[table.name];
       kernel.interface = table.interface;
       core::KernelTable launch = table;
       launch.entries.clear();
@@ -138,16 +179,34 @@ Result<std::vector<ReleaseChange>> diff_releases(const store::Reader& reader,
           }
         });
   };
+  const auto compare_triton = [&](const std::string& target, const TargetContent& a,
+                                  const TargetContent& b) {
+    walk(
+        a.triton, b.triton,
+        [&](Kind kind, const auto& item) {
+          changes.push_back({kind, target, item.second.name, item.second.sort,
+                             item.first.substr(item.first.find(' ') + 1)});
+        },
+        [&](const std::string& key, const TritonThing& x, const TritonThing& y) {
+          if (x.content != y.content) {
+            changes.push_back({Kind::changed, target, y.name, y.sort,
+                               "other content under " + key.substr(key.find(' ') + 1)});
+          }
+        });
+  };
   walk(
       from, to,
       [&](Kind kind, const auto& item) {
+        const std::size_t kernels = item.second.kernels.size();
+        const std::size_t triton = item.second.triton.size();
         changes.push_back({kind, item.first, "", "",
-                           std::to_string(item.second.size()) +
-                               (item.second.size() == 1 ? " kernel" : " kernels")});
+                           std::to_string(kernels) + (kernels == 1 ? " kernel" : " kernels") +
+                               (triton == 0 ? "" : ", " + std::to_string(triton) + " of Triton")});
       },
-      [&](const std::string& target, const auto& a, const auto& b) {
+      [&](const std::string& target, const TargetContent& a, const TargetContent& b) {
+        compare_triton(target, a, b);
         walk(
-            a, b,
+            a.kernels, b.kernels,
             [&](Kind kind, const auto& item) {
               changes.push_back({kind, target, item.first, "",
                                  std::to_string(item.second.entries.size()) +

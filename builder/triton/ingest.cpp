@@ -113,6 +113,20 @@ class Intake {
 
 }  // namespace
 
+void add(TritonIngest& sum, const TritonIngest& more) {
+  const auto plus = [](TritonCount& count, const TritonCount& other) {
+    count.added += other.added;
+    count.replaced += other.replaced;
+    count.unchanged += other.unchanged;
+    count.bytes += other.bytes;
+  };
+  plus(sum.kernels, more.kernels);
+  plus(sum.host, more.host);
+  plus(sum.autotune, more.autotune);
+  plus(sum.records, more.records);
+  sum.notes.insert(sum.notes.end(), more.notes.begin(), more.notes.end());
+}
+
 Result<TritonIngest> ingest_triton(store::Store& store, const std::filesystem::path& folder,
                                    const TritonFolderOptions& options, std::int64_t now) {
   TritonIngest report;

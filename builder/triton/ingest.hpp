@@ -29,6 +29,9 @@ struct TritonIngest {
   std::vector<std::string> notes;  ///< what was passed over, and why
 };
 
+/// Adds one folder's counts and notes to those of others.
+void add(TritonIngest& sum, const TritonIngest& more);
+
 /// Puts everything complete of a folder into the store, in a few transactions: what an interrupted
 /// run has stored stays. `now` in Unix seconds. Errors: those of `read_triton_folder` and the
 /// store.

@@ -229,6 +229,9 @@ Result<TritonHost> read_host(const Node& node, const Known& known) {
     }
     host.keys.push_back(std::move(key));
   }
+  if (host.source.empty() && host.keys.empty()) {
+    return fail(node.error("has neither a source nor a key: nobody could find it"));
+  }
   TRY_ASSIGN(host.glibc_floor, node.text("glibc_floor"));
   TRY_ASSIGN(host.origin, read_origin(node));
   return host;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/triton_explain.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "builder/release/triton_part.hpp"
+#include "cli/fetch.hpp"
+#include "cli/hydrate.hpp"
+#include "cli/table.hpp"
+#include "cli/triton.hpp"
+#include "core/base/file.hpp"
+#include "core/base/json.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::cli {
+namespace {
+
+namespace json = core::json;
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+constexpr std::uint64_t k_max_misses = 256U << 20U;
+
+struct Options {
+  std::string misses;
+  std::string store;
+  SourceArguments source;
+  bool json = false;
+};
+
+Result<std::string> read_misses(const std::string& path) {
+  if (path == "-") {
+    return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  }
+  return core::read_text_file(path, k_max_misses);
+}
+
+Result<std::vector<core::TritonCatalogue>> catalogues_of_store(const std::string& path) {
+  TRY_ASSIGN(const store::Store store,
+             store::Store::open(path, {store::Access::read, false, "cubinary triton explain"}));
+  TRY_ASSIGN(const store::Reader reader, store.reader());
+  TRY_ASSIGN(auto targets, builder::select_triton(reader, ""));
+  std::vector<core::TritonCatalogue> catalogues;
+  for (auto& [name, selection] : targets) {
+    TRY_ASSIGN(const core::Target target, core::Target::parse(name));
+    catalogues.push_back({path,
+                          target,
+                          std::move(selection.kernels),
+                          std::move(selection.host),
+                          std::move(selection.autotune),
+                          {}});
+  }
+  return catalogues;
+}
+
+Result<std::vector<core::TritonCatalogue>> catalogues_of_source(const SourceArguments& source) {
+  const auto deadline = client::deadline_after(source.timeout_seconds);
+  auto cache = std::make_shared<client::Cache>(client::Cache::Options{.log = print_warning});
+  TRY_ASSIGN(const auto release, open_release(source, std::move(cache), deadline, false));
+  std::vector<core::TritonCatalogue> catalogues;
+  for (const core::Target& target : release->targets()) {
+    TRY_ASSIGN(const auto catalogue, release->triton(target, deadline));
+    if (catalogue) {
+      catalogues.push_back(*catalogue);
+    }
+  }
+  return catalogues;
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t k_most = 48;
+  return text.size() <= k_most ? text : text.substr(0, k_most) + "…";
+}
+
+void print(const client::TritonMiss& miss, const client::TritonExplanation& explanation) {
+  std::printf("%s %s", miss.kind.c_str(), miss.name.c_str());
+  if (!miss.target.empty()) {
+    std::printf(" on %s", miss.target.c_str());
+  }
+  std::printf(", key %s\n  %s\n", miss.key.c_str(), explanation.verdict.c_str());
+  if (explanation.differences.empty()) {
+    std::printf("\n");
+    return;
+  }
+  Table table({"  part", "program", "release", "what it means"});
+  for (const client::TritonDifference& difference : explanation.differences) {
+    table.add_row({"  " + difference.part, shortened(difference.wanted), shortened(difference.has),
+                   difference.means});
+  }
+  std::printf("%s\n", table.text().c_str());
+}
+
+json::Value to_json(const client::TritonMiss& miss, const client::TritonExplanation& explanation) {
+  json::Array differences;
+  for (const client::TritonDifference& difference : explanation.differences) {
+    differences.emplace_back(json::Object{{"part", difference.part},
+                                          {"program", difference.wanted},
+                                          {"release", difference.has},
+                                          {"means", difference.means}});
+  }
+  return json::Object{{"kind", miss.kind},
+                      {"name", miss.name},
+                      {"key", miss.key},
+                      {"verdict", explanation.verdict},
+                      {"nearest", explanation.nearest},
+                      {"differences", std::move(differences)}};
+}
+
+Result<int> explain(const Options& options) {
+  if (options.store.empty() == options.source.source.empty()) {
+    return fail(ErrorCode::usage,
+                "say what to compare with: a release (--source SOURCE --key PUB) or a store "
+                "(--store FILE)");
+  }
+  const std::string file = options.misses.empty()
+                               ? (triton_cache_folder() / "cubinary-misses.jsonl").string()
+                               : options.misses;
+  TRY_ASSIGN(const std::string text, read_misses(file));
+  TRY_ASSIGN(const auto catalogues, options.store.empty() ? catalogues_of_source(options.source)
+                                                          : catalogues_of_store(options.store));
+  std::set<std::string> told;  // the same miss is appended by every process that has it
+  json::Array array;
+  std::size_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.empty()) {
+      continue;
+    }
+    auto miss = client::triton_miss_from_json(line);
+    if (!miss) {
+      return fail(miss.error().with_context(file + ":" + std::to_string(number)));
+    }
+    if (!told.insert(miss->kind + " " + miss->key + " " + miss->source + " " + miss->device_class)
+             .second) {
+      continue;
+    }
+    const auto explanation = client::explain_triton_miss(*miss, catalogues);
+    if (options.json) {
+      array.push_back(to_json(*miss, explanation));
+    } else {
+      print(*miss, explanation);
+    }
+  }
+  if (options.json) {
+    std::printf("%s\n", json::to_text(array).c_str());
+  } else if (told.empty()) {
+    std::printf("no misses in %s\n", file.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_triton_explain(Cli& cli, CLI::App& triton) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* app = triton.add_subcommand(
+      "explain", "Say which part of the key keeps a release from answering a program's misses");
+  app->add_option("MISSES", options->misses,
+                  "file of misses, - for standard input (default: cubinary-misses.jsonl in the "
+                  "cache)");
+  app->add_option("--source", options->source.source, "the release to compare with");
+  app->add_option("--store", options->store, "the store to compare with instead");
+  describe_trust(*app, options->source);
+  app->add_flag("--json", options->json, "print one JSON array");
+  app->footer(
+      "Example:\n"
+      "  cubinary triton explain /opt/triton-cache/cubinary-misses.jsonl --source ./layout:r1 "
+      "--key release.pub");
+  app->callback([&cli, options] { cli.run = [options] { return explain(*options); }; });
+}
+
+}  // namespace cubinary::cli
