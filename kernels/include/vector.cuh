@@ -50,6 +50,37 @@ __device__ inline void store_pack(T* to, long long at, const Pack<T, N>& pack) {
   reinterpret_cast<Bits*>(to)[at] = bits;
 }
 
+/// The pack at `from`, whatever its alignment; at once where that is a pack's.
+template <int N, typename T>
+__device__ inline Pack<T, N> load_any(const T* from) {
+  if (reinterpret_cast<size_t>(from) % (N * sizeof(T)) == 0) {
+    return load_pack<N>(from, 0);
+  }
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    pack.value[i] = from[i];
+  }
+  return pack;
+}
+
+/// The store that matches load_any.
+template <typename T, int N>
+__device__ inline void store_any(T* to, const Pack<T, N>& pack) {
+  if (reinterpret_cast<size_t>(to) % (N * sizeof(T)) == 0) {
+    store_pack(to, 0, pack);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    to[i] = pack.value[i];
+  }
+}
+
+__device__ inline float infinity() {
+  return __int_as_float(0x7f800000);
+}
+
 __device__ inline float to_float(float value) {
   return value;
 }
@@ -86,4 +117,56 @@ __device__ inline float sum_of_squares(const Pack<T, N>& pack) {
     sum += value * value;
   }
   return sum;
+}
+
+/// A pack's elements as floats.
+template <typename T, int N>
+__device__ inline void unpack(const Pack<T, N>& pack, float (&to)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    to[i] = to_float(pack.value[i]);
+  }
+}
+
+/// Floats rounded to nearest even, two at once where the hardware can.
+template <typename T, int N>
+__device__ inline Pack<T, N> rounded(const float (&from)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    pack.value[i] = from_float<T>(from[i]);
+  }
+  return pack;
+}
+template <>
+__device__ inline Pack<__nv_bfloat16, 8> rounded<__nv_bfloat16, 8>(const float (&from)[8]) {
+  Pack<__nv_bfloat16, 8> pack;
+#pragma unroll
+  for (int i = 0; i < 8; i += 2) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(from[i], from[i + 1]);
+    memcpy(&pack.value[i], &pair, sizeof pair);
+  }
+  return pack;
+}
+template <>
+__device__ inline Pack<__half, 8> rounded<__half, 8>(const float (&from)[8]) {
+  Pack<__half, 8> pack;
+#pragma unroll
+  for (int i = 0; i < 8; i += 2) {
+    const __half2 pair = __floats2half2_rn(from[i], from[i + 1]);
+    memcpy(&pack.value[i], &pair, sizeof pair);
+  }
+  return pack;
+}
+
+/// The larger, or NaN when either is.
+__device__ inline float max_or_nan(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+
+/// x / (1 + e^-x); NaN at -infinity, as that formula has it.
+__device__ inline float silu(float x) {
+  return __fdividef(x, 1.0F + __expf(-x));
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "causal_window.cuh"
+#include "row_reference.cuh"
+
+/// y[n, t, d] = act(bias[d] + sum over i of w[d, i] * x[n, t - WIDTH + 1 + i, d]), act silu or nothing.
+///
+/// x and y are contiguous [batch, seq, dim]. Inputs before t = 0 are initial[n, WIDTH - 1, dim], oldest first, or
+/// zeros where that is null; final_state, unless null, receives the last WIDTH - 1 inputs in the same form.
+/// No output may overlap an input. A thread has VEC channels and walks `chunks` times TIME steps, whose loads it
+/// starts together; blockDim.x threads lie along the channels, blockDim.y along time. All pointers are
+/// aligned to VEC elements, dim is whole packs.
+template <typename T, int WIDTH, int VEC, int TIME>
+__global__ void __launch_bounds__(256)
+    causal_conv1d(T* y, T* final_state, const T* __restrict__ x, const T* __restrict__ w,
+                  const T* __restrict__ bias, const T* __restrict__ initial, long long batch,
+                  long long seq, long long dim, int activate, int chunks) {
+  constexpr int k_past = WIDTH - 1;
+  const long long across = (dim / VEC + blockDim.x - 1) / blockDim.x;
+  const long long span = static_cast<long long>(TIME) * chunks;
+  const long long rounds = (seq + span * blockDim.y - 1) / (span * blockDim.y);
+  const long long along = rounds > 0 ? rounds : 1;
+
+  for (long long block = blockIdx.x; block < batch * across * along; block += gridDim.x) {
+    const long long strip = block / across;
+    const long long pack = (block - strip * across) * blockDim.x + threadIdx.x;
+    const long long n = strip / along;
+    const long long start = ((strip - n * along) * blockDim.y + threadIdx.y) * span;
+    const long long channel = pack * VEC;
+    if (channel >= dim || (start >= seq && start > 0)) {
+      continue;
+    }
+    const T* in = x + n * seq * dim + channel;
+    T* out = y + n * seq * dim + channel;
+    const auto input = [&](long long t) {
+      if (t >= 0) {
+        return load_pack<VEC>(in + t * dim, 0);
+      }
+      return initial != nullptr
+                 ? load_pack<VEC>(initial + (n * k_past + t + k_past) * dim + channel, 0)
+                 : zeros<T, VEC>();
+    };
+    const Taps<T, WIDTH, VEC> taps(w, bias, channel);
+    Pack<T, VEC> window[k_past + TIME];
+#pragma unroll
+    for (int i = 0; i < k_past; ++i) {
+      window[i] = input(start - k_past + i);
+    }
+    const long long end = min(start + span, seq);
+    for (long long t = start; t < end; t += TIME) {
+#pragma unroll
+      for (int i = 0; i < TIME; ++i) {
+        if (t + i < end) {
+          window[k_past + i] = load_pack<VEC>(in + (t + i) * dim, 0);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < TIME; ++i) {
+        if (t + i < end) {
+          store_pack(out + (t + i) * dim, 0,
+                     taps.apply([&](int k) -> const Pack<T, VEC>& { return window[i + k]; },
+                                activate != 0));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < k_past; ++i) {
+        window[i] = window[TIME + i];
+      }
+    }
+    if (final_state != nullptr && end == seq) {
+      for (int i = 0; i < k_past; ++i) {
+        store_pack(final_state + (n * k_past + i) * dim + channel, 0, input(seq - k_past + i));
+      }
+    }
+  }
+}
+
+template <typename T, int WIDTH>
+__global__ void causal_conv1d_ref(T* y, T* final_state, const T* x, const T* w, const T* bias,
+                                  const T* initial, long long batch, long long seq, long long dim,
+                                  int activate) {
+  constexpr int k_past = WIDTH - 1;
+  for (long long n = blockIdx.x; n < batch; n += gridDim.x) {
+    const auto input = [&](long long t, long long d) {
+      if (t >= 0) {
+        return to_float(x[(n * seq + t) * dim + d]);
+      }
+      return initial != nullptr ? to_float(initial[(n * k_past + t + k_past) * dim + d]) : 0.0F;
+    };
+    for (long long i = threadIdx.x; i < seq * dim; i += blockDim.x) {
+      const long long t = i / dim;
+      const long long d = i % dim;
+      double sum = bias != nullptr ? to_float(bias[d]) : 0.0F;
+      for (int k = 0; k < WIDTH; ++k) {
+        sum += static_cast<double>(to_float(w[d * WIDTH + k])) * input(t - k_past + k, d);
+      }
+      sum = activate != 0 ? reference_silu(sum) : sum;
+      y[n * seq * dim + i] = from_float<T>(static_cast<float>(sum));
+    }
+    if (final_state != nullptr) {
+      for (long long i = threadIdx.x; i < k_past * dim; i += blockDim.x) {
+        final_state[n * k_past * dim + i] = from_float<T>(input(seq - k_past + i / dim, i % dim));
+      }
+    }
+  }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "vector.cuh"
+
+/// VEC channels' filters of WIDTH taps each, from w[channels, WIDTH], and their biases.
+template <typename T, int WIDTH, int VEC>
+struct Taps {
+  float tap[WIDTH][VEC];
+  float bias[VEC];
+
+  /// Of the channels that start at `channel`; w is aligned to VEC elements there. `b` may be null.
+  __device__ Taps(const T* w, const T* b, long long channel) {
+    const T* from = w + channel * WIDTH;
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+      const Pack<T, VEC> pack = load_pack<VEC>(from, i);
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        const int element = i * VEC + j;
+        tap[element % WIDTH][element / WIDTH] = to_float(pack.value[j]);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) {
+      bias[j] = 0.0F;
+    }
+    if (b != nullptr) {
+      unpack(load_pack<VEC>(b + channel, 0), bias);
+    }
+  }
+
+  /// One output from the WIDTH inputs that end with it, oldest first.
+  template <typename At>
+  __device__ Pack<T, VEC> apply(At at, bool activate) const {
+    float sum[VEC];
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) {
+      sum[j] = bias[j];
+    }
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+      const Pack<T, VEC>& pack = at(i);
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        sum[j] += tap[i][j] * to_float(pack.value[j]);
+      }
+    }
+    if (activate) {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        sum[j] = silu(sum[j]);
+      }
+    }
+    return rounded<T, VEC>(sum);
+  }
+};
+
+/// A pack of zeros.
+template <typename T, int VEC>
+__device__ inline Pack<T, VEC> zeros() {
+  Pack<T, VEC> pack;
+#pragma unroll
+  for (int j = 0; j < VEC; ++j) {
+    pack.value[j] = from_float<T>(0.0F);
+  }
+  return pack;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "vector.cuh"
+
+// Rows of a matrix as 16-byte packs. With EDGES a row may start at any element and have any length: its body is
+// the whole packs of the memory it lies in, its ends are the fewer than a pack's elements before and behind
+// them. Without, rows are whole packs.
+
+/// Elements of T in a pack of 16 bytes.
+template <typename T>
+inline constexpr int k_pack = 16 / static_cast<int>(sizeof(T));
+
+template <typename T>
+using RowPack = Pack<T, k_pack<T>>;
+
+/// The same pack as a value the compiler knows nothing of. Without it floats converted in one pass over kept
+/// packs stay in registers for the next: twice the registers for 16-bit types, to save a shift.
+template <typename T>
+__device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
+  if constexpr (sizeof(T) == 4) {
+    return pack;
+  } else {
+    uint4 bits;
+    memcpy(&bits, &pack, 16);
+    asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
+    RowPack<T> same;
+    memcpy(&same, &bits, 16);
+    return same;
+  }
+}
+
+/// Elements between the last 16-byte boundary and `pointer`.
+template <typename T>
+__device__ inline int past_boundary(const T* pointer) {
+  return static_cast<int>(reinterpret_cast<size_t>(pointer) / sizeof(T)) & (k_pack<T> - 1);
+}
+
+/// Elements before the first 16-byte boundary in a row of n at `row`.
+template <typename T>
+__device__ inline int head_of(const T* row, long long n) {
+  const int head = (k_pack<T> - past_boundary(row)) & (k_pack<T> - 1);
+  return head < n ? head : static_cast<int>(n);
+}
+
+/// Whether there is an element `at` among n.
+__device__ inline bool inside(long long at, long long n) {
+  return static_cast<unsigned long long>(at) < static_cast<unsigned long long>(n);
+}
+
+/// The pack of two neighbours that starts `by` elements into the first.
+template <typename T>
+__device__ inline RowPack<T> joined(const RowPack<T>& low, const RowPack<T>& high, int by) {
+  constexpr int a_word = 4 / static_cast<int>(sizeof(T));
+  unsigned words[8];
+  memcpy(words, &low, 16);
+  memcpy(words + 4, &high, 16);
+  const int skip = by / a_word;
+#pragma unroll
+  for (int i = 0; i < 6; ++i) {
+    words[i] = (skip & 2) != 0 ? words[i + 2] : words[i];
+  }
+#pragma unroll
+  for (int i = 0; i < 5; ++i) {
+    words[i] = (skip & 1) != 0 ? words[i + 1] : words[i];
+  }
+  if constexpr (a_word == 2) {
+    const int bits = (by & 1) * 16;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = __funnelshift_r(words[i], words[i + 1], bits);
+    }
+  }
+  RowPack<T> pack;
+  memcpy(&pack, words, 16);
+  return pack;
+}
+
+/// Elements at … at + k_pack - 1, all inside a row of n. With EDGES `row + at` may be any element's place; two
+/// aligned loads serve it where they stay inside the row.
+template <bool EDGES, typename T>
+__device__ inline RowPack<T> load_near(const T* row, long long at, long long n) {
+  if constexpr (EDGES) {
+    const int shift = past_boundary(row + at);
+    if (shift != 0) {
+      const long long start = at - shift;
+      if (start >= 0 && start + 2 * k_pack<T> <= n) {
+        return joined<T>(load_pack<k_pack<T>>(row + start, 0), load_pack<k_pack<T>>(row + start, 1),
+                         shift);
+      }
+      RowPack<T> pack;
+#pragma unroll
+      for (int i = 0; i < k_pack<T>; ++i) {
+        pack.value[i] = row[at + i];
+      }
+      return pack;
+    }
+  }
+  return load_pack<k_pack<T>>(row + at, 0);
+}
+
+/// The store that matches load_near.
+template <bool EDGES, typename T, int N>
+__device__ inline void store_near(T* to, const Pack<T, N>& pack) {
+  if constexpr (EDGES) {
+    store_any(to, pack);
+  } else {
+    store_pack(to, 0, pack);
+  }
+}
+
+/// The ROWS neighbouring rows that a thread works on, and its share of them.
+///
+/// blockDim.x threads share a row, blockDim.y such groups are in a block, and each has ROWS rows. A thread's
+/// first KEEP packs of each row are `kept`: the caller holds them in registers; `rest` are those
+/// beyond. Rows past the end are empty, so that every thread reaches every barrier.
+template <typename T, int KEEP, int ROWS, bool EDGES>
+struct RowTile {
+  long long first;        ///< row
+  long long packs[ROWS];  ///< in each row's body
+  int head[ROWS];         ///< elements before the body
+  int ends[ROWS];         ///< elements before and behind it
+
+  /// Rows first_row … of x, contiguous [rows, cols].
+  __device__ RowTile(const T* x, long long first_row, long long rows, long long cols)
+      : first(first_row) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+      const bool there = first + i < rows;
+      head[i] = EDGES && there ? head_of(x + (first + i) * cols, cols) : 0;
+      packs[i] = there ? (cols - head[i]) / k_pack<T> : 0;
+      ends[i] = EDGES && there ? static_cast<int>(cols - packs[i] * k_pack<T>) : 0;
+    }
+  }
+
+  /// use(i, k, at): pack k of row first + i, which starts at the row's element `at`.
+  template <typename Use>
+  __device__ void kept(Use use) const {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+      for (int k = 0; k < KEEP; ++k) {
+        const unsigned pack = threadIdx.x + k * blockDim.x;
+        if (pack < packs[i]) {
+          use(i, k, static_cast<long long>(pack) * k_pack<T> + head[i]);
+        }
+      }
+    }
+  }
+
+  /// use(i, at); UNROLL packs together.
+  template <int UNROLL, typename Use>
+  __device__ void rest(Use use) const {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+#pragma unroll UNROLL
+      for (long long pack = threadIdx.x + KEEP * blockDim.x; pack < packs[i]; pack += blockDim.x) {
+        use(i, pack * k_pack<T> + head[i]);
+      }
+    }
+  }
+
+  /// use(i, c): an element of row first + i that is in no pack.
+  template <typename Use>
+  __device__ void rim(Use use) const {
+    if constexpr (EDGES) {
+#pragma unroll
+      for (int i = 0; i < ROWS; ++i) {
+#pragma unroll 1
+        for (int j = threadIdx.x; j < ends[i]; j += blockDim.x) {
+          use(i, j < head[i] ? j : j + packs[i] * k_pack<T>);
+        }
+      }
+    }
+  }
+};
+
+/// Calls use(tile) for every tile of a matrix that falls to this thread, whatever the grid.
+template <typename T, int KEEP, int ROWS, bool EDGES, typename Use>
+__device__ inline void each_tile(const T* x, long long rows, long long cols, Use use) {
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.y * ROWS;
+  for (long long first = static_cast<long long>(blockIdx.x) * blockDim.y * ROWS; first < rows;
+       first += step) {
+    use(RowTile<T, KEEP, ROWS, EDGES>(x, first + threadIdx.y * ROWS, rows, cols));
+  }
+}
