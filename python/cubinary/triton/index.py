@@ -8,11 +8,15 @@ The index is written last, after the release's signature was checked, by `cubina
 import functools
 import hashlib
 import json
+import logging
 import os
 
-from . import device, ptxas
-from .environment import glibc, machine, python_abi, running_python, triton_version, version_tuple
+from ..errors import Error
+from . import device, ondemand, ptxas
+from .environment import glibc, machine, python_abi, running_python, strict, triton_version, version_tuple
 from .errors import Tampered
+
+log = logging.getLogger("cubinary.triton")
 
 NAME = "cubinary-triton.json"
 FORMAT = 1
@@ -21,27 +25,9 @@ FORMAT = 1
 class Index:
     """What one hydrated folder holds. Immutable after construction; safe to share between threads."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, document):
         self.folder = os.path.abspath(folder)
-        self.path = os.path.join(self.folder, NAME)
-        data = b""
-        try:
-            with open(self.path, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            pass
-        self.present = bool(data)
-        pinned = os.environ.get("CUBINARY_TRITON_INDEX", "").removeprefix("sha256:")
-        if pinned and hashlib.sha256(data).hexdigest() != pinned:
-            raise Tampered(f"{self.path} is not the index that CUBINARY_TRITON_INDEX pins ({pinned}). "
-                           "Hydrate the folder again, or export what `cubinary triton env` prints for it.")
-        try:
-            document = json.loads(data) if data else {}
-        except ValueError as error:
-            raise Tampered(f"{self.path} is damaged ({error}). Hydrate the folder again.") from None
-        if data and document.get("triton_index") != FORMAT:
-            raise Tampered(f"{self.path} has format {document.get('triton_index')!r}, this plug-in reads "
-                           f"{FORMAT}. Use the cubinary package of the same version as the release's tool.")
+        self.present = bool(document)
         self.release = document.get("release", "")
         self.misses = document.get("misses", "")
         self.kernels = document.get("kernels", {})
@@ -141,9 +127,38 @@ def folder():
     return os.environ.get("CUBINARY_TRITON_CACHE") or knobs.cache.dir
 
 
+def read(folder):
+    """The index of a folder; an empty one where there is none. Raises Tampered when it is not the pinned one, damaged,
+    or of another format."""
+    path, data = os.path.join(os.path.abspath(folder), NAME), b""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        pass
+    pinned = os.environ.get("CUBINARY_TRITON_INDEX", "").removeprefix("sha256:")
+    if pinned and hashlib.sha256(data).hexdigest() != pinned:
+        raise Tampered(f"{path} is not the index that CUBINARY_TRITON_INDEX pins ({pinned}). Hydrate the folder again, or "
+                       "export what `cubinary triton env` prints for it.")
+    try:
+        document = json.loads(data) if data else {}
+    except ValueError as error:
+        raise Tampered(f"{path} is damaged ({error}). Hydrate the folder again.") from None
+    if data and document.get("triton_index") != FORMAT:
+        raise Tampered(f"{path} has format {document.get('triton_index')!r}, this plug-in reads {FORMAT}. Use the cubinary "
+                       "package of the same version as the program that wrote it.")
+    return Index(folder, document)
+
+
 @functools.lru_cache
 def current():
-    """The index of this process, read once."""
-    from . import ondemand
-    ondemand.fill(folder())
-    return Index(folder())
+    """The index of this process, read once. What is wrong with it is an error in strict mode; otherwise it is said
+    once, and nothing is served."""
+    try:
+        ondemand.fill(folder(), NAME)
+        return read(folder())
+    except (Tampered, Error) as error:
+        if strict():
+            raise
+        log.warning(f"cubinary: {error} Nothing is served from a release.")
+        return Index(folder(), {})

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 
+from ..errors import Error
 from . import asking, autotune, host, index, misses, quiet
 from .environment import EXT_SUFFIX, strict, triton_version
 from .errors import Missing, MissingExit, Tampered
@@ -101,10 +102,10 @@ class CacheManager(FileCacheManager):
         """A file that is not what the index says counts as missing, loudly; in strict mode it is an error."""
         try:
             return read()
-        except Tampered as error:
+        except (Tampered, Error) as error:
             if strict():
-                raise
-            log.warning(f"{error} Triton compiles it here.")
+                raise _heard(error) from None
+            log.warning(f"cubinary: {error} Triton compiles it here.")
             return None
 
     def _host_by_key(self):
@@ -137,7 +138,7 @@ def _private(key, error):
     with _private_lock:
         if _private_folder is None:
             _private_folder = tempfile.TemporaryDirectory(prefix="cubinary-triton-")
-            log.warning(f"Triton's cache cannot be written ({error}); what is compiled now lives in "
+            log.warning(f"cubinary: Triton's cache cannot be written ({error}); what is compiled now lives in "
                           f"{_private_folder.name} and is gone when this process ends.")
     own = FileCacheManager.__new__(FileCacheManager)
     own.key = key
@@ -183,8 +184,8 @@ def _build_host(build, name, src_path, _arguments):
             path = current.host_file(module)
         except Tampered as error:
             if strict():
-                raise
-            log.warning(f"{error} Triton compiles it here.")
+                raise _heard(error) from None
+            log.warning(f"cubinary: {error} Triton compiles it here.")
         else:
             _answers.add(path, module["sha256"])
             return path
@@ -193,18 +194,19 @@ def _build_host(build, name, src_path, _arguments):
     _, variables = asking.who()
     key = getattr(variables.get("cache"), "key", "")
     message = misses.host_message(misses.record("host", key, name, source=digest), why)
-    # flash-linear-attention asks for the GPU under `except Exception` and goes on with the CPU.
-    raise (MissingExit if _swallowed() else Missing)(message)
+    raise _heard(Missing(message))
 
 
-def _swallowed():
+def _heard(error):
+    """An error that its caller cannot miss. flash-linear-attention asks for the GPU under `except Exception`, and goes
+    on with the CPU."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "get_available_device" and \
                 frame.f_globals.get("__name__", "").startswith("fla."):
-            return True
+            return MissingExit(f"cubinary: {error}")
         frame = frame.f_back
-    return False
+    return error
 
 
 host.wrap_build(_build_host)

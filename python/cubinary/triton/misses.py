@@ -43,14 +43,14 @@ def kernel_message(miss):
     current = index.current()
     where = f"{miss['key_parts'].get('source.file', '?')}:{miss['key_parts'].get('source.line', '?')}"
     said = explain.sentence(miss, current.kernels)
-    return (f"cubinary, strict mode: the kernel '{miss['name']}' ({where}) for {miss['target']} under key "
+    return (f"strict mode: the kernel '{miss['name']}' ({where}) for {miss['target']} under key "
             f"{miss['key']} is not in {current.describe()}. {said} {_WAY_OUT}")
 
 
 def host_message(miss, why):
     current = index.current()
     said = f"{why[0].upper()}{why[1:]}." if why else explain_host(miss, current)
-    return (f"cubinary, strict mode: the host module '{miss['name']}' (C source {miss['source'][:16]}…, key "
+    return (f"strict mode: the host module '{miss['name']}' (C source {miss['source'][:16]}…, key "
             f"{miss['key']}) is not in {current.describe()}, and no compiler is started. {said} {_WAY_OUT}")
 
 

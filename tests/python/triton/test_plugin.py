@@ -140,7 +140,7 @@ class Plugin:
     def test_missing_kernel(self):
         cache = self.laid_down(keep=lambda _kind, name: name != "scale")
         error = self.fails("add", "scale", **self.served(cache), says=(
-            r"Missing: cubinary, strict mode: the kernel 'scale' \(kernels.py:\d+\) for sm_90 under key [A-Z2-7]{52}",
+            r"Missing: strict mode: the kernel 'scale' \(kernels.py:\d+\) for sm_90 under key [A-Z2-7]{52}",
             r"release 'r1' in ", "holds no kernel of this name", "cubinary triton capture"))
         miss, = self.misses()
         self.assertIn(miss["key"], error)
