@@ -75,7 +75,7 @@ class Ours:
         measure = manifest.data.get("measure", {})
         scope = manifest.scope({}, manifest.fixed(row.types, row.shape, {}, self.info))
         moved = row.bytes or manifest.evaluate(measure["bytes"], scope)
-        flops = manifest.evaluate(measure.get("flops", 0), scope)
+        flops = row.flops or manifest.evaluate(measure.get("flops", 0), scope)
         return max(moved / copy / 1e3, flops / peak / 1e6 if peak else 0)
 
 

@@ -25,6 +25,7 @@ class Row:
     others: Callable = lambda operands: {}
     compiled: bool = True
     bytes: int = 0  # instead of the manifest's
+    flops: int = 0
     note: str = ""
     scalars: dict = field(default_factory=dict)
 

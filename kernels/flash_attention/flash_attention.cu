@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block_index.cuh"
+#include "exp2.cuh"
 #include "operand.cuh"
 #include "tensor_core.cuh"
 #include "vector.cuh"
-
-/// 2^x; results below 2^-126 become 0.
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 /// o = softmax(scale * q k^T + mask) v, a head at a time, with the softmax computed on the way (Dao
 /// 2023, FlashAttention-2).

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shapes each kernel is checked on: one row, primes, no multiple of any vector, empty, long, many rows."""
 
+from matrix_cases import MATRIX_CASES
+
 ROWS = [dict(rows=r, cols=c) for r, c in (
     (1, 1), (1, 4096), (3, 1000), (7, 8191), (257, 127), (33, 5), (64, 4096), (1031, 1024), (4097, 96),
     (4096, 128), (5, 65536), (2, 200003), (13, 32768), (0, 128), (5, 0), (3, 17), (9, 250))]
@@ -35,4 +37,5 @@ CASES = {
         dict(batch=3, dim=72, states=5), dict(batch=7, dim=33, states=3), dict(batch=1, dim=1, states=1),
         dict(batch=64, dim=2048, states=100), dict(batch=0, dim=64, states=4))
         for more in (dict(), dict(bias=False, activate=0, slots=False))],
+    **MATRIX_CASES,
 }

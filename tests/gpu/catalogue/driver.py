@@ -59,6 +59,20 @@ def compile_entries(sources, include, entries, target):
     return cubin.raw, symbols
 
 
+_CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 3),
+                ("rest", ctypes.c_byte * 52)]
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("smem", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)),
+                ("count", ctypes.c_uint)]
+
+
 class Library:
     """A kernel's code for some types and compiled axes: one cubin with every config's entry.
 
@@ -128,12 +142,18 @@ class Driver:
                    symbol)
         return function
 
-    def launch(self, function, grid, block, smem, cells, stream):
+    def launch(self, function, grid, block, smem, cells, stream, cluster=None):
         if smem > 48 * 1024:
             self.check(self.lib.cuFuncSetAttribute(function, 8, smem), "cuFuncSetAttribute")
         grid = [*grid, 1, 1][:3]
         block = [*block, 1, 1][:3]
         if 0 in grid:
+            return
+        if cluster is not None:
+            attribute = _Attribute(_CLUSTER, 0, (*cluster, 1, 1)[:3])
+            config = _Config(tuple(grid), tuple(block), smem, stream, ctypes.pointer(attribute), 1)
+            self.check(self.lib.cuLaunchKernelEx(ctypes.byref(config), function, cells, None),
+                       "cuLaunchKernelEx")
             return
         self.check(self.lib.cuLaunchKernel(function, *grid, *block, smem,
                                            ctypes.c_void_p(stream), cells, None), "cuLaunchKernel")
@@ -176,10 +196,11 @@ class Launch:
                 library.function(manifest.entry(step["entry"], types, shape, config)),
                 [manifest.evaluate(str(g), scope) for g in step["grid"]],
                 [manifest.evaluate(str(b), scope) for b in step["block"]],
-                manifest.evaluate(str(step.get("smem", 0)), scope), cells))
+                manifest.evaluate(str(step.get("smem", 0)), scope), cells,
+                [manifest.evaluate(str(c), scope) for c in step["cluster"]] if "cluster" in step else None))
         self.values = values
 
     def __call__(self):
         stream = self.torch.cuda.current_stream().cuda_stream
-        for function, grid, block, smem, cells in self.steps:
-            Driver.get().launch(function, grid, block, smem, cells, stream)
+        for function, grid, block, smem, cells, cluster in self.steps:
+            Driver.get().launch(function, grid, block, smem, cells, stream, cluster)

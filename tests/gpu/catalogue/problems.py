@@ -202,3 +202,7 @@ def causal_conv1d_update(types, batch, dim, states, width, bias=True, activate=1
     return Problem({"y": empty((batch, dim), dtype), "state": state, "x": x, "w": w, "bias": b,
                     "slots": index.to(torch.int32) if slots else None},
                    {"y": y, "state": after}, activate=activate)
+
+
+from matrix_problems import (flash_attention, gated_delta_rule, gated_delta_rule_decode,  # noqa: E402, F401
+                             gemm_nt, gemm_small_m, paged_attention_decode)
