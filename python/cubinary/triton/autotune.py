@@ -41,6 +41,9 @@ class _Local(threading.local):
     cache_key = None
     restore_copies = None
 
+    def __reduce__(self):
+        return _Local, ()  # a copied tuner starts with nothing held
+
 
 def install(observer=None):
     """Mend Triton's Autotuner class. Works on tuners made before, and while calls are in flight."""
@@ -154,6 +157,9 @@ class _Cache(dict):
         super().__init__(tuner.cache)
         self._tuner = tuner
         self._locks = {}
+
+    def __reduce__(self):
+        return dict, (dict(self),)
 
     def __contains__(self, key):
         if dict.__contains__(self, key):

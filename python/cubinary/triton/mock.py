@@ -31,6 +31,10 @@ class Driver:
         import torch
         return torch.device("cuda", 0)
 
+    def get_device_interface(self):
+        import torch
+        return torch.cuda
+
     def _properties(self, _device=0):
         known = {"max_shared_mem": shared_optin(self._target.arch), "warpSize": 32, "max_num_regs": 65536}
         if self._facts:

@@ -80,9 +80,9 @@ def _compile(options, line):
         function = _function(line)
     except _NotFound as error:
         return outcome | {"why": str(error)}
-    note = ""
+    notes = []
     if function.cache_key != line["source"]:
-        note = "its source is not the recorded one: it changed, or the program chooses it by the GPU"
+        notes.append("its source is not the recorded one: it changed, or the program chooses it by the GPU")
     described, why = _with_facts(options, line, function)
     if why:
         return outcome | {"why": why}
@@ -92,12 +92,11 @@ def _compile(options, line):
         hostbuild.launcher(kernel)
     except Exception as error:
         return outcome | {"status": "failed", "why": _first_line(error)}
-    import base64
-    key = base64.b32encode(bytes.fromhex(kernel.hash)).decode().rstrip("=")
     limit = mock.shared_optin(options.arch)
     if kernel.metadata.shared > limit:
-        note = f"needs {kernel.metadata.shared} bytes of shared memory, {options.target} has {limit}: it will not launch"
-    return outcome | {"status": "ok", "key": key, "note": note}
+        notes.append(f"it needs {kernel.metadata.shared} bytes of shared memory, {options.target} has {limit}: it will not "
+                     "launch")
+    return outcome | {"status": "ok", "key": asking.base32(bytes.fromhex(kernel.hash)), "note": "; ".join(notes)}
 
 
 def _first_line(error):
