@@ -27,7 +27,8 @@ __device__ inline void tile_origin(unsigned index, long long m, long long n, lon
 /// and B be aligned to it. The grid has one block a tile of C; dynamic shared memory is STAGES *
 /// (BM + BN) * BK * sizeof(T) bytes.
 template <typename T, int BM, int BN, int BK, int STAGES, int WARPS_M, int WARPS_N, int ALIGN>
-__global__ void __launch_bounds__(32 * WARPS_M * WARPS_N)
+__global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
+                                  BM* BN <= 16384 && WARPS_M * WARPS_N == 8 && ALIGN > 1 ? 2 : 1)
     gemm_nt(T* c, const T* a, const T* b, const T* bias, const T* residual, int activation,
             long long m, long long n, long long k) {
   constexpr int threads = 32 * WARPS_M * WARPS_N;
