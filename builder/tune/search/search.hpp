@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,7 +71,7 @@ struct SearchOptions {
 class Search {
  public:
   [[nodiscard]] static std::unique_ptr<Search> make(const SearchSpace& space,
-                                                    SearchOptions options = {});
+                                                    const SearchOptions& options = {});
   virtual ~Search() = default;
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -111,6 +112,8 @@ class Search {
   [[nodiscard]] double time_us(ConfigIndex config) const { return m_times[config]; }
 
  private:
+  void find_best();
+
   const SearchSpace& m_space;
   std::vector<State> m_state;
   std::vector<double> m_times;
