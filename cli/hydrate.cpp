@@ -7,13 +7,9 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include "cli/fetch.hpp"
 #include "cli/table.hpp"
@@ -53,23 +49,10 @@ Result<client::TritonFilter> filter_of(const HydrateArguments& arguments) {
   filter.python_abi = arguments.python_abi;
   filter.triton = arguments.triton;
   filter.machine = arguments.machine;
-  struct utsname system{};
-  if (filter.machine.empty() && ::uname(&system) == 0) {
-    filter.machine = system.machine;
+  if (filter.machine.empty()) {
+    filter.machine = client::this_machine();
   }
   return filter;
-}
-
-/// Serials that were seen and the release's documents stay with the cache where they can.
-std::shared_ptr<client::Cache> document_cache(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  client::Cache::Options options;
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) {
-    options.directory = folder / "cubinary" / "fetched";
-  }
-  options.log = print_warning;
-  return std::make_shared<client::Cache>(std::move(options));
 }
 
 void print_report(const client::Release& release, const client::HydrateReport& report,
@@ -132,7 +115,7 @@ Result<int> run_hydrate(const HydrateArguments& arguments) {
   options.width = std::clamp(std::thread::hardware_concurrency(), 4U, k_most_threads);
 
   const auto deadline = client::deadline_after(arguments.source.timeout_seconds);
-  const auto cache = document_cache(options.folder);
+  const auto cache = client::triton_document_cache(options.folder, print_warning);
   TRY_ASSIGN(const auto release, open_release(arguments.source, cache, deadline, true));
   TRY_ASSIGN(const client::HydrateReport report,
              client::hydrate_triton(*release, options, deadline));

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
+#include <system_error>
 #include <utility>
+
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "client/parallel.hpp"
 #include "client/triton_folder.hpp"
@@ -174,6 +177,22 @@ class Hydration {
 };
 
 }  // namespace
+
+std::shared_ptr<Cache> triton_document_cache(const std::filesystem::path& folder, Log log) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  Cache::Options options;
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) {
+    options.directory = folder / "cubinary" / "fetched";
+  }
+  options.log = std::move(log);
+  return std::make_shared<Cache>(std::move(options));
+}
+
+std::string this_machine() {
+  struct utsname system{};
+  return ::uname(&system) == 0 ? system.machine : "";
+}
 
 Result<HydrateReport> hydrate_triton(Release& release, const HydrateOptions& options,
                                      Deadline deadline) {

@@ -36,6 +36,14 @@ struct HydrateReport {
   std::vector<std::string> notes;  ///< what the user should know, a sentence each
 };
 
+/// Where a release's documents and the serials seen are kept: in the cache itself, so that an older
+/// release cannot be laid over a newer one; in memory where nothing can be written.
+[[nodiscard]] std::shared_ptr<Cache> triton_document_cache(const std::filesystem::path& folder,
+                                                           Log log);
+
+/// `uname -m` of this machine.
+[[nodiscard]] std::string this_machine();
+
 /// Lays a release's Triton entries down as a cache (schema/triton.md section 4). Everything is
 /// fetched and verified before the first name appears; what is there already and right is kept, so
 /// that a second run writes nothing and a complete cache may be read-only. Any number may run at

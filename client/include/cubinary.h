@@ -321,6 +321,15 @@ CUBINARY_API cubinary_status cubinary_kernel_get_argument(const cubinary_kernel*
 /* ---- errors
  * -------------------------------------------------------------------------------------- */
 
+/* Lays what a release holds of Triton down as a cache in `folder`, every byte verified, as
+ * `cubinary-fetch hydrate` does; what is there already and right is kept. `source` as in
+ * cubinary_options; `keys` are paths of public keys with ':' between them; `device_class` chooses
+ * whose autotune results Triton sees, and may be NULL. A failure's message is written to `message`,
+ * cut to `message_size` bytes; it may be NULL. Needs no context, no driver and no compiler. */
+CUBINARY_API cubinary_status cubinary_triton_hydrate(const char* source, const char* keys,
+                                                     const char* folder, const char* device_class,
+                                                     char* message, size_t message_size);
+
 /* What went wrong in the calling thread's last failed call; "" before any. Valid until the next
  * failed call on this thread. `context` may be NULL and is there for the reader. */
 CUBINARY_API const char* cubinary_error_message(const cubinary_context* context);

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Laying down a Triton cache of 500 kernel entries from a local layout, against copying the same files.
+
+Prints the median of the rounds for: the first hydrate, the second (which checks every byte and writes nothing),
+and `cp -r` of the finished folder, which verifies nothing; and the ratio of the first and the last.
+Needs the C compiler (for one host module) and the tests' cubins.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def find(name, *places):
+    for place in places:
+        if place and (pathlib.Path(place) / name).exists():
+            return pathlib.Path(place)
+    raise SystemExit(f"bench hydrate: {name} is in none of {', '.join(str(place) for place in places if place)}")
+
+
+BIN = find("cubinary", os.environ.get("CUBINARY_BIN"), HERE.parent / "bin")
+ROOT = find("tests/blackbox/triton_folder.py", os.environ.get("CUBINARY_ROOT"), HERE.parent, HERE.parent.parent,
+            HERE.parent.parent.parent)
+os.environ["CUBINARY_BIN"] = str(BIN)
+os.environ["CUBINARY_ROOT"] = str(ROOT)
+sys.path.insert(0, str(ROOT / "tests" / "blackbox"))
+import triton_folder  # noqa: E402
+
+
+def text(rng, size):
+    """Something that compresses as intermediate code does."""
+    words = ["tt.load", "arith.addf", "tensor<128xf32>", "%arg0", "mov.b32", "ld.global.v4.b32", "\n", ", ", " {", "}"]
+    return "".join(f"{rng.choice(words)} %{rng.randrange(1000)}" for _ in range(size // 12)).encode()
+
+
+def fill(capture, entries, rng):
+    """Entries of the size real ones have: 8 files, about 110 KB."""
+    for number in range(entries):
+        name = f"kernel_{number % 50}"
+        digest = triton_folder.sha256(f"{number}".encode())
+        files = triton_folder.kernel_files(name, digest, variant=str(number).encode())
+        for ending, size in (("ttir", 6000), ("ttgir", 12000), ("llir", 40000), ("ptx", 30000), ("source", 4000)):
+            files[f"{name}.{ending}"] = text(rng, size)
+        folder = capture.root / "entries" / triton_folder.folder_name(digest)
+        triton_folder.write_kernel(folder, name, files)
+        said = {"capture": 1, "kind": "kernel", "name": name, "target": "sm_90", "key_parts": {}, **capture.origin}
+        (folder / "cubinary.json").write_text(triton_folder.json.dumps(said))
+    capture.host("cuda_utils", "int utils;")
+
+
+def run(*command):
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+
+
+def seconds(*command):
+    begin = time.perf_counter()
+    run(*command)
+    return time.perf_counter() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", help="lay the caches down in here (default: a temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="cubinary-bench-", dir=options.folder) as temporary:
+        folder = pathlib.Path(temporary)
+        capture = triton_folder.Capture(folder / "capture", triton_folder.compile_module(folder))
+        fill(capture, options.entries, random.Random(1))
+        store, key = folder / "kernels.db", folder / "release.key"
+        ingest = seconds(BIN / "cubinary", "triton", "capture", "--store", store, "--from", capture.root)
+        run(BIN / "cubinary", "keygen", key)
+        create = seconds(BIN / "cubinary", "release", "create", "r1", "--store", store)
+        run(BIN / "cubinary", "release", "sign", "r1", "--key", key, "--store", store)
+        run(BIN / "cubinary", "export", folder / "layout", "--store", store, "--release", "r1")
+        hydrate = [BIN / "cubinary-fetch", "hydrate", f"{folder / 'layout'}:r1", "--key", f"{key}.pub", "--cache"]
+        times = {"first": [], "again": [], "copy": []}
+        for _ in range(options.rounds):
+            cache, copy = folder / "cache", folder / "copy"
+            times["first"].append(seconds(*hydrate, cache))
+            times["again"].append(seconds(*hydrate, cache))
+            times["copy"].append(seconds("cp", "-r", cache, copy))
+            files = [path for path in cache.rglob("*") if path.is_file()]
+            size = sum(path.stat().st_size for path in files)
+            shutil.rmtree(cache)
+            shutil.rmtree(copy)
+        median = {name: statistics.median(values) for name, values in times.items()}
+        packed = sum(path.stat().st_size for path in (folder / "layout" / "blobs").rglob("*") if path.is_file())
+        print(f"{options.entries} entries, {len(files)} files, {size / 1e6:.1f} MB; {packed / 1e6:.1f} MB as a release; "
+              f"ingest {ingest:.2f} s, release create {create:.2f} s; {os.cpu_count()} cores, median of "
+              f"{options.rounds}")
+        print(f"{'hydrate':<24}{median['first']:>8.3f} s")
+        print(f"{'hydrate again':<24}{median['again']:>8.3f} s")
+        print(f"{'cp -r, unverified':<24}{median['copy']:>8.3f} s")
+        print(f"{'hydrate / cp -r':<24}{median['first'] / median['copy']:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
