@@ -8,6 +8,7 @@
 
 #include "builder/compile/nvcc.hpp"
 #include "builder/compile/nvrtc.hpp"
+#include "builder/compile/precompiled.hpp"
 #include "builder/compile/worker.hpp"
 #include "builder/process/frame.hpp"
 
@@ -48,10 +49,27 @@ class Compilers {
       }
       found = m_nvrtc.emplace(job.compiler, std::move(*opened)).first;
     }
-    return found->second.compile(job);
+    return compile(found->second, job);
   }
 
  private:
+  CompileReply compile(const Nvrtc& nvrtc, const CompileJob& job) {
+    const std::vector<std::string> options = m_headers.options_for(job);
+    if (options.empty()) {
+      return nvrtc.compile(job);
+    }
+    CompileJob faster = job;
+    faster.options.insert(faster.options.end(), options.begin(), options.end());
+    CompileReply reply = nvrtc.compile(faster);
+    // What fails is told as it would be without them.
+    if (reply.status != CompileReply::Status::ok) {
+      return nvrtc.compile(job);
+    }
+    reply.log = PrecompiledHeaders::without_remarks(reply.log);
+    return reply;
+  }
+
+  PrecompiledHeaders m_headers;
   std::map<std::string, Nvrtc> m_nvrtc;
 };
 
