@@ -17,9 +17,11 @@ def __getattr__(name):
     # The managers derive from Triton's own class, so they can only exist once Triton does.
     if name == "CacheManager":
         from .manager import CacheManager
+
         return CacheManager
     if name == "CaptureManager":
         from .capture import CaptureManager
+
         return CaptureManager
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -29,6 +31,7 @@ def install():
     first launch (`file`, `ldconfig` and `ptxas --version` are not run; the autotuner does not race).
     Called for every program by site/sitecustomize.py; harmless when the variable names another class."""
     import os
+
     wanted = os.environ.get("TRITON_CACHE_MANAGER", "")
     module, _, name = wanted.partition(":")
     if module == __name__ and name in ("CacheManager", "CaptureManager"):

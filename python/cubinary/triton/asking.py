@@ -48,6 +48,7 @@ def canonical(value):
 def _triton_key():
     from triton.compiler import compiler
     from triton.runtime import cache
+
     key = getattr(cache, "triton_key", None) or getattr(compiler, "triton_key", None)
     return hashlib.sha256(key().encode()).hexdigest() if key else None
 
@@ -71,19 +72,26 @@ def kernel_parts(variables):
     """The parts of a kernel's key, flat, all text; what cannot be had is left out."""
     src, options, target = (variables.get(name) for name in ("src", "options", "target"))
     fn = getattr(src, "fn", None)
-    parts = {"triton_key": _triton_key, "source": lambda: src.hash(),
-             "backend": lambda: variables["backend"].hash(), "arch": lambda: str(target.arch),
-             "options": lambda: options.hash(),
-             "ptxas.id": lambda: ptxas.used_for(target.arch)}
+    parts = {
+        "triton_key": _triton_key,
+        "source": lambda: src.hash(),
+        "backend": lambda: variables["backend"].hash(),
+        "arch": lambda: str(target.arch),
+        "options": lambda: options.hash(),
+        "ptxas.id": lambda: ptxas.used_for(target.arch),
+    }
     if fn is not None:
-        parts |= {"function": lambda: f"{fn.module}:{fn.fn.__qualname__}",
-                  "source.function": lambda: fn.cache_key,
-                  "source.line": lambda: str(fn.starting_line_number),
-                  "source.file": lambda: os.path.basename(fn.fn.__code__.co_filename),
-                  "signature": lambda: canonical(src.signature),
-                  "constants": lambda: canonical({".".join(map(str, k)): constant_text(v)
-                                                  for k, v in src.constants.items()}),
-                  "attrs": lambda: canonical({".".join(map(str, k)): v for k, v in src.attrs.items()})}
+        parts |= {
+            "function": lambda: f"{fn.module}:{fn.fn.__qualname__}",
+            "source.function": lambda: fn.cache_key,
+            "source.line": lambda: str(fn.starting_line_number),
+            "source.file": lambda: os.path.basename(fn.fn.__code__.co_filename),
+            "signature": lambda: canonical(src.signature),
+            "constants": lambda: canonical(
+                {".".join(map(str, k)): constant_text(v) for k, v in src.constants.items()}
+            ),
+            "attrs": lambda: canonical({".".join(map(str, k)): v for k, v in src.attrs.items()}),
+        }
     for name, value in sorted(getattr(options, "__dict__", {}).items()):
         parts[f"option.{name}"] = lambda name=name, value=value: _option(name, value)
     for name, value in sorted((variables.get("env_vars") or {}).items()):
@@ -126,8 +134,9 @@ def host_keys(key, variables):
     build = {}
     if "language" in variables:  # 3.8 and newer hash how the module is built as well
         build = {"language": [variables["language"]]}
-        build |= {name: variables.get(name)
-                  for name in ("library_dirs", "include_dirs", "libraries", "ccflags")}
+        build |= {
+            name: variables.get(name) for name in ("library_dirs", "include_dirs", "libraries", "ccflags")
+        }
     keys = []
     for platform_key in platform_keys():
         digest = hashlib.sha256(source + platform_key.encode())
@@ -142,4 +151,5 @@ def host_keys(key, variables):
 
 def base32(digest):
     import base64
+
     return base64.b32encode(digest).decode().rstrip("=")

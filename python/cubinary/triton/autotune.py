@@ -31,13 +31,14 @@ class _NotTuned(Exception):
 
 class _Local(threading.local):
     """What one thread holds while it is inside one tuner's `run`."""
+
     nargs = None
     kwargs = None
-    held = None      # the key lock this thread tunes under
-    key = None       # the tuning key it tunes
-    timings = None   # what it has measured so far
-    chosen = False   # strict: a config was taken
-    won = None       # the winner found for a call that was in flight
+    held = None  # the key lock this thread tunes under
+    key = None  # the tuning key it tunes
+    timings = None  # what it has measured so far
+    chosen = False  # strict: a config was taken
+    won = None  # the winner found for a call that was in flight
     cache_key = None
     restore_copies = None
 
@@ -49,6 +50,7 @@ def install(observer=None):
     """Mend Triton's Autotuner class. Works on tuners made before, and while calls are in flight."""
     global _observer
     from triton.runtime.autotuner import Autotuner
+
     with _install_lock:
         if observer is not None:
             _observer = observer
@@ -70,6 +72,7 @@ def _local(tuner):
 
 # --- per-thread state ---
 
+
 def _get_nargs(self):
     local = _local(self)
     # A call that was in flight when this was installed left its arguments in the instance.
@@ -90,6 +93,7 @@ def _set_restore_copies(self, value):
 
 
 # --- run ---
+
 
 def tuning_key(tuner, args, kwargs):
     """Triton's key of a call, (keyed arguments…, dtypes…). Used to find what is there already; a version that makes
@@ -194,6 +198,7 @@ class _Cache(dict):
 
 # --- answers ---
 
+
 def asked(cache_key, filename):
     """Called by the cache managers: this thread's tuner looks for this result on disk."""
     _asking.last = (cache_key, filename)
@@ -238,12 +243,14 @@ def _without_hook(config):
     if not getattr(config, "pre_hook", None):
         return config
     import copy
+
     bare = copy.copy(config)
     bare.pre_hook = None
     return bare
 
 
 # --- measuring, or not ---
+
 
 def _mended_bench(original):
     @functools.wraps(original)
@@ -288,6 +295,7 @@ def _take_first(tuner, local, args, config, meta):
     """Strict mode: zero for the first config whose kernel is here and fits this GPU, infinity for the rest."""
     from triton.compiler.errors import CompileTimeAssertionFailure
     from triton.runtime.errors import OutOfResources
+
     if local.chosen:
         return _NEVER
     current = {**meta, **config.all_kwargs(), "warmup": True}
@@ -305,16 +313,27 @@ def _take_first(tuner, local, args, config, meta):
 
 def _record_miss(tuner, local, key, config):
     from . import misses
+
     cache_key, filename = local.cache_key or ("", "")
     name = getattr(tuner.base_fn, "__name__", "")
-    misses.record("autotune", cache_key, name, tuning_key=[str(part) for part in key], taken=str(config),
-                  file=filename)
-    log.warning(f"cubinary, strict mode: no autotune result for '{name}' with key {key}; took the first config "
-                  f"that the release holds ({config}).")
+    misses.record(
+        "autotune", cache_key, name, tuning_key=[str(part) for part in key], taken=str(config), file=filename
+    )
+    log.warning(
+        f"cubinary, strict mode: no autotune result for '{name}' with key {key}; took the first config "
+        f"that the release holds ({config})."
+    )
 
 
 def document(key, timings):
     """A result file as Triton writes it; hooks cannot be written and are left out."""
-    return json.dumps({"key": key, "configs_timings": [
-        ({name: value for name, value in vars(config).items() if name != "pre_hook"}, timing)
-        for config, timing in timings.items()]}, default=str)
+    return json.dumps(
+        {
+            "key": key,
+            "configs_timings": [
+                ({name: value for name, value in vars(config).items() if name != "pre_hook"}, timing)
+                for config, timing in timings.items()
+            ],
+        },
+        default=str,
+    )

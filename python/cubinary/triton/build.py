@@ -18,17 +18,34 @@ import sys
 
 def parse(arguments):
     parser = argparse.ArgumentParser(
-        prog="python -m cubinary.triton.build", description=__doc__.splitlines()[0],
-        epilog="example: python -m cubinary.triton.build --record capture/records/*.jsonl --target sm_120 --out built")
-    parser.add_argument("--record", nargs="+", action="extend", default=[], metavar="FILE",
-                        help="records of a capture (files or their folder)")
+        prog="python -m cubinary.triton.build",
+        description=__doc__.splitlines()[0],
+        epilog="example: python -m cubinary.triton.build --record capture/records/*.jsonl --target sm_120 --out built",
+    )
+    parser.add_argument(
+        "--record",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="records of a capture (files or their folder)",
+    )
     parser.add_argument("--target", required=True, help="sm_90, sm_120, …")
     parser.add_argument("--out", required=True, metavar="DIR", help="capture folder to write")
-    parser.add_argument("--device-class", default="", metavar="C",
-                        help="sm120-s188-l128M-b512-m96G: what programs are told about the GPU, and what stands for "
-                             "device facts among recorded constants")
-    parser.add_argument("--path", action="append", default=[], metavar="DIR",
-                        help="where the program's modules are, when not where they were recorded")
+    parser.add_argument(
+        "--device-class",
+        default="",
+        metavar="C",
+        help="sm120-s188-l128M-b512-m96G: what programs are told about the GPU, and what stands for "
+        "device facts among recorded constants",
+    )
+    parser.add_argument(
+        "--path",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="where the program's modules are, when not where they were recorded",
+    )
     parser.add_argument("--jobs", type=int, default=0, help="compiler processes (default: one a core)")
     parser.add_argument("--json", action="store_true", help="one object a specialisation, then a summary")
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS")
@@ -58,8 +75,12 @@ def load(paths):
                         entry = json.loads(line)
                     except ValueError as error:
                         raise SystemExit(f"{file}:{number}: no record: {error}") from None
-                    same = json.dumps([entry.get(part) for part in
-                                       ("module", "function", "arguments", "options", "unrecordable", "name")])
+                    same = json.dumps(
+                        [
+                            entry.get(part)
+                            for part in ("module", "function", "arguments", "options", "unrecordable", "name")
+                        ]
+                    )
                     if same not in seen:
                         seen.add(same)
                         lines.append(entry)
@@ -74,6 +95,7 @@ def main(arguments=None):
     try:
         lines = load(options.record)
         from .environment import triton_version
+
         triton_version()
     except OSError as error:
         print(f"cannot read {error.filename}: {error.strerror}", file=sys.stderr)
@@ -82,6 +104,7 @@ def main(arguments=None):
         print(f"{error}", file=sys.stderr)
         return 3
     from . import replay, stub
+
     with stub.libcuda():
         if options.program:
             done = replay.program(options)
@@ -102,9 +125,17 @@ def report(options, outcomes):
     for outcome in failed:
         if not options.json:
             print(f"{outcome['status']:<8} {outcome['name']}: {outcome['why']}", file=sys.stderr)
-    summary = {"ok": len(outcomes) - len(failed), "failed": len(failed), "target": options.target, "out": options.out}
-    print(json.dumps(summary, sort_keys=True) if options.json else
-          f"{summary['ok']} compiled for {options.target}, {summary['failed']} not covered; in {options.out}")
+    summary = {
+        "ok": len(outcomes) - len(failed),
+        "failed": len(failed),
+        "target": options.target,
+        "out": options.out,
+    }
+    print(
+        json.dumps(summary, sort_keys=True)
+        if options.json
+        else f"{summary['ok']} compiled for {options.target}, {summary['failed']} not covered; in {options.out}"
+    )
     return 1 if failed else 0
 
 

@@ -21,17 +21,18 @@ triton_version()
 
 from triton.runtime.cache import FileCacheManager  # noqa: E402
 
-
 measuring = True  # False where launches do nothing, and timings mean nothing
-observers = []    # called with (key, variables of Triton's compile) for every kernel asked for
+observers = []  # called with (key, variables of Triton's compile) for every kernel asked for
 
 
 def folder():
     """The capture folder; it must be named, since a default would be forgotten and grow."""
     path = os.environ.get("CUBINARY_TRITON_CAPTURE")
     if not path:
-        raise RuntimeError("cubinary.triton:CaptureManager needs CUBINARY_TRITON_CAPTURE=DIR. "
-                           "`cubinary triton capture STORE -- PROGRAM` sets it.")
+        raise RuntimeError(
+            "cubinary.triton:CaptureManager needs CUBINARY_TRITON_CAPTURE=DIR. "
+            "`cubinary triton capture --store FILE -- PROGRAM` sets it."
+        )
     return os.path.abspath(path)
 
 
@@ -76,8 +77,12 @@ class CaptureManager(FileCacheManager):
         if filename.endswith(EXT_SUFFIX):
             kind, variables = asking.who()
             if kind == "host":
-                return keep_host(variables["name"], asking.host_source(variables), data,
-                                 asking.host_keys(self.key, variables))
+                return keep_host(
+                    variables["name"],
+                    asking.host_source(variables),
+                    data,
+                    asking.host_keys(self.key, variables),
+                )
         return write(os.path.join(self.cache_dir, filename), data if isinstance(data, bytes) else str(data))
 
     def put_group(self, filename, group):
@@ -95,9 +100,17 @@ class CaptureManager(FileCacheManager):
             observe(self.key, variables)
         path = os.path.join(self.cache_dir, "cubinary.json")
         if not os.path.exists(path):
-            write_json(path, {"capture": 1, "kind": "kernel", "name": asking.kernel_name(variables),
-                              **asking.identity(), "target": asking.target_text(variables),
-                              "key_parts": asking.kernel_parts(variables)})
+            write_json(
+                path,
+                {
+                    "capture": 1,
+                    "kind": "kernel",
+                    "name": asking.kernel_name(variables),
+                    **asking.identity(),
+                    "target": asking.target_text(variables),
+                    "key_parts": asking.kernel_parts(variables),
+                },
+            )
 
 
 def _existing(path):
@@ -113,9 +126,18 @@ def keep_host(name, source, module, keys):
     file = f"{name}{EXT_SUFFIX}"
     write(_host_place(source, "source.c"), source)
     path = write(_host_place(source, file), module)
-    write_json(_host_place(source, "meta.json"),
-               {"capture": 1, "kind": "host", "name": name, "file": file, **asking.identity(), "keys": keys,
-                "glibc_floor": host.glibc_floor(path)})
+    write_json(
+        _host_place(source, "meta.json"),
+        {
+            "capture": 1,
+            "kind": "host",
+            "name": name,
+            "file": file,
+            **asking.identity(),
+            "keys": keys,
+            "glibc_floor": host.glibc_floor(path),
+        },
+    )
     return path
 
 
@@ -127,6 +149,7 @@ def _class_here():
     ordinal = 0
     try:
         from triton.runtime import driver
+
         ordinal = int(driver.active.get_current_device())
     except Exception:
         pass
@@ -139,9 +162,15 @@ def _keep_tuned(tuner, key, timings, cache_key):
         return
     directory, filename = cache_key
     write(_autotune_path(directory, filename), autotune.document(key, timings))
-    write_json(os.path.join(os.path.dirname(_autotune_path(directory, filename)), "cubinary.json"),
-               {"capture": 1, "kind": "autotune", "name": getattr(tuner.base_fn, "__name__", ""),
-                **asking.identity()})
+    write_json(
+        os.path.join(os.path.dirname(_autotune_path(directory, filename)), "cubinary.json"),
+        {
+            "capture": 1,
+            "kind": "autotune",
+            "name": getattr(tuner.base_fn, "__name__", ""),
+            **asking.identity(),
+        },
+    )
 
 
 def _build_portable(build, _name, src_path, _arguments):

@@ -14,8 +14,10 @@ _STEP = 8 << 30
 
 def class_from_attributes(major, minor, multiprocessors, l2_bytes, bus_bits, memory_bytes):
     mebi = 1 << 20
-    return (f"sm{major}{minor}-s{multiprocessors}-l{(l2_bytes + mebi // 2) // mebi}M-b{bus_bits}"
-            f"-m{(memory_bytes + _STEP // 2) // _STEP * 8}G")
+    return (
+        f"sm{major}{minor}-s{multiprocessors}-l{(l2_bytes + mebi // 2) // mebi}M-b{bus_bits}"
+        f"-m{(memory_bytes + _STEP // 2) // _STEP * 8}G"
+    )
 
 
 @functools.lru_cache
@@ -38,8 +40,14 @@ def device_class(ordinal=0):
     memory = ctypes.c_size_t()
     if cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), device) != 0:
         return ""
-    return class_from_attributes(attribute(_MAJOR), attribute(_MINOR), attribute(_MULTIPROCESSORS),
-                                 attribute(_L2_BYTES), attribute(_BUS_BITS), memory.value)
+    return class_from_attributes(
+        attribute(_MAJOR),
+        attribute(_MINOR),
+        attribute(_MULTIPROCESSORS),
+        attribute(_L2_BYTES),
+        attribute(_BUS_BITS),
+        memory.value,
+    )
 
 
 _CLASS = re.compile(r"sm(\d+)(\d)-s(\d+)-l(\d+)M-b(\d+)-m(\d+)G")

@@ -76,16 +76,19 @@ def triton_version():
     """Triton's version as text, when it can be served; otherwise UnsupportedTriton. Warns once about a
     version newer than those tested."""
     import triton
+
     version = triton.__version__
     numbers = version_tuple(version)[:2]
     if numbers < OLDEST:
         raise UnsupportedTriton(
             f"Triton {version} cannot be served without a compiler: it names its host modules without the "
-            "interpreter's ABI and has no hook for building them. Use Triton 3.4 or newer.")
+            "interpreter's ABI and has no hook for building them. Use Triton 3.4 or newer."
+        )
     if numbers > NEWEST_TESTED:
         log.warning(
             f"cubinary was tested with Triton 3.4 to {'.'.join(map(str, NEWEST_TESTED))}; this is {version}. "
-            "Its keys are computed by Triton itself, so it may well work.")
+            "Its keys are computed by Triton itself, so it may well work."
+        )
     return version
 
 

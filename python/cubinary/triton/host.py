@@ -17,6 +17,7 @@ def wrap_build(around):
     """Let `around(build, name, src_path, arguments)` stand before Triton's own compile of a host module;
     `build(src_path)` is that compile."""
     from triton.runtime import build as module
+
     with _lock:
         original = getattr(module._build, "cubinary_original", module._build)
 
@@ -36,8 +37,16 @@ def digest_of(path):
 
 # Symbols that moved into libc.so.6 with glibc 2.34 under a new version; the old version is still there, and
 # the only one that older systems have.
-_MOVED = ("dlopen", "dlsym", "dlclose", "dlerror", "pthread_once", "pthread_key_create",
-          "pthread_getspecific", "pthread_setspecific")
+_MOVED = (
+    "dlopen",
+    "dlsym",
+    "dlclose",
+    "dlerror",
+    "pthread_once",
+    "pthread_key_create",
+    "pthread_getspecific",
+    "pthread_setspecific",
+)
 _OLDEST = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
 
 
@@ -50,6 +59,7 @@ def portable_source(path):
         yield path
         return
     import tempfile
+
     with open(path, encoding="utf-8") as file:
         text = file.read()
     lines = [f'__asm__(".symver {symbol},{symbol}@{oldest}");' for symbol in _MOVED if symbol in text]

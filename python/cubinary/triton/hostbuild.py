@@ -15,6 +15,7 @@ _lock = threading.Lock()
 def _unloaded():
     """Triton compiles host modules and does not import them: that would need a real libcuda."""
     from triton.runtime import build
+
     with _lock:
         load = build._load_module_from_path
         build._load_module_from_path = lambda *_: _Anything()
@@ -43,20 +44,29 @@ def launcher(kernel):
 
 def _nvidia():
     from triton.backends.nvidia import driver
+
     return driver
 
 
 def outcomes(options):
     """Compile `cuda_utils`; an outcome only when it cannot be."""
     if not os.environ.get("TRITON_LIBCUDA_PATH"):
-        yield {"status": "skipped", "name": "host modules", "key": "",
-               "why": "no C compiler here. They depend on the Python and the Triton version only: capture any program "
-                      "where there is one"}
+        yield {
+            "status": "skipped",
+            "name": "host modules",
+            "key": "",
+            "why": "no C compiler here. They depend on the Python and the Triton version only: capture any program "
+            "where there is one",
+        }
         return
     try:
         with _unloaded():
             _nvidia().CudaUtils()
     except Exception as error:
-        yield {"status": "failed", "name": "cuda_utils", "key": "",
-               "why": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-                      f" (compiler: {stub.compiler()})"}
+        yield {
+            "status": "failed",
+            "name": "cuda_utils",
+            "key": "",
+            "why": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            f" (compiler: {stub.compiler()})",
+        }

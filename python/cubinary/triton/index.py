@@ -33,8 +33,12 @@ class Index:
         self.kernels = document.get("kernels", {})
         self.host = document.get("host", {})
         self.autotune = document.get("autotune", {})
-        self.host_by_key = {key: module for modules in self.host.values() for module in modules
-                            for key in module.get("keys", [])}
+        self.host_by_key = {
+            key: module
+            for modules in self.host.values()
+            for module in modules
+            for key in module.get("keys", [])
+        }
 
     def describe(self):
         if not self.present:
@@ -50,11 +54,14 @@ class Index:
             with open(path, "rb") as file:
                 actual = hashlib.sha256(file.read()).hexdigest()
         except OSError as error:
-            raise Tampered(f"{path} of {self.describe()} cannot be read: {error.strerror}. "
-                           "Hydrate the folder again.") from None
+            raise Tampered(
+                f"{path} of {self.describe()} cannot be read: {error.strerror}. Hydrate the folder again."
+            ) from None
         if actual != digest:
-            raise Tampered(f"{path} was changed after it was verified: SHA-256 {actual}, the release says "
-                           f"{digest}. It was not loaded. Hydrate the folder again.")
+            raise Tampered(
+                f"{path} was changed after it was verified: SHA-256 {actual}, the release says "
+                f"{digest}. It was not loaded. Hydrate the folder again."
+            )
         return path
 
     def kernel_group(self, key):
@@ -62,9 +69,11 @@ class Index:
         entry = self.kernels.get(key)
         if entry is None:
             return None
-        return {name: self.verified(os.path.join(key, name), digest)
-                for name, digest in entry["files"].items()
-                if not name.startswith("__grp__") and name != "cubinary.json"}
+        return {
+            name: self.verified(os.path.join(key, name), digest)
+            for name, digest in entry["files"].items()
+            if not name.startswith("__grp__") and name != "cubinary.json"
+        }
 
     def host_module(self, source_digest, keys=()):
         """(module, why not): the host module built from this source that loads here. Both may be None: the
@@ -124,6 +133,7 @@ def _cannot_load(module):
 def folder():
     """The hydrated folder this process was told to use; Triton's own cache folder otherwise."""
     from triton import knobs
+
     return os.environ.get("CUBINARY_TRITON_CACHE") or knobs.cache.dir
 
 
@@ -138,15 +148,19 @@ def read(folder):
         pass
     pinned = os.environ.get("CUBINARY_TRITON_INDEX", "").removeprefix("sha256:")
     if pinned and hashlib.sha256(data).hexdigest() != pinned:
-        raise Tampered(f"{path} is not the index that CUBINARY_TRITON_INDEX pins ({pinned}). Hydrate the folder again, or "
-                       "export what `cubinary triton env` prints for it.")
+        raise Tampered(
+            f"{path} is not the index that CUBINARY_TRITON_INDEX pins ({pinned}). Hydrate the folder again, or "
+            "export what `cubinary triton env` prints for it."
+        )
     try:
         document = json.loads(data) if data else {}
     except ValueError as error:
         raise Tampered(f"{path} is damaged ({error}). Hydrate the folder again.") from None
     if data and document.get("triton_index") != FORMAT:
-        raise Tampered(f"{path} has format {document.get('triton_index')!r}, this plug-in reads {FORMAT}. Use the cubinary "
-                       "package of the same version as the program that wrote it.")
+        raise Tampered(
+            f"{path} has format {document.get('triton_index')!r}, this plug-in reads {FORMAT}. Use the cubinary "
+            "package of the same version as the program that wrote it."
+        )
     return Index(folder, document)
 
 

@@ -81,6 +81,7 @@ class CacheManager(FileCacheManager):
         """Read Triton's own cache, without making its folders just to look."""
         if self._own is None:
             from triton import knobs
+
             folder = knobs.cache.dir
             if not folder or not os.path.isdir(os.path.join(folder, self.key)):
                 return None
@@ -116,8 +117,13 @@ class CacheManager(FileCacheManager):
         kind, variables = asking.who()
         if kind != "kernel":
             return
-        miss = misses.record("kernel", self.key, asking.kernel_name(variables),
-                             target=asking.target_text(variables), key_parts=asking.kernel_parts(variables))
+        miss = misses.record(
+            "kernel",
+            self.key,
+            asking.kernel_name(variables),
+            target=asking.target_text(variables),
+            key_parts=asking.kernel_parts(variables),
+        )
         raise Missing(misses.kernel_message(miss))
 
 
@@ -138,8 +144,10 @@ def _private(key, error):
     with _private_lock:
         if _private_folder is None:
             _private_folder = tempfile.TemporaryDirectory(prefix="cubinary-triton-")
-            log.warning(f"cubinary: Triton's cache cannot be written ({error}); what is compiled now lives in "
-                          f"{_private_folder.name} and is gone when this process ends.")
+            log.warning(
+                f"cubinary: Triton's cache cannot be written ({error}); what is compiled now lives in "
+                f"{_private_folder.name} and is gone when this process ends."
+            )
     own = FileCacheManager.__new__(FileCacheManager)
     own.key = key
     own.cache_dir = os.path.join(_private_folder.name, key)
@@ -151,12 +159,14 @@ def _private(key, error):
 def _ordinal():
     try:
         from triton.runtime import driver
+
         return int(driver.active.get_current_device())
     except Exception:
         return 0
 
 
 # --- host modules ---
+
 
 class _Answers:
     """Host modules handed out in this process, so that Triton's copy of one is not written anywhere."""
@@ -198,13 +208,20 @@ def _build_host(build, name, src_path, _arguments):
 
 
 def _heard(error):
-    """An error that its caller cannot miss. flash-linear-attention asks for the GPU under `except Exception`, and goes
-    on with the CPU."""
+    """An error that its caller cannot miss. flash-linear-attention asks for the GPU when it is imported, takes whatever
+    is raised for "no GPU", calls its `_cpu_device_warning`, and goes on with the CPU: there the error is raised again."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "get_available_device" and \
-                frame.f_globals.get("__name__", "").startswith("fla."):
-            return MissingExit(f"cubinary: {error}")
+        module = frame.f_globals
+        if frame.f_code.co_name == "get_available_device" and module.get("__name__", "").startswith("fla."):
+            if "_cpu_device_warning" not in module:
+                return MissingExit(f"cubinary: {error}")
+
+            def again():
+                raise error
+
+            module["_cpu_device_warning"] = again
+            return error
         frame = frame.f_back
     return error
 

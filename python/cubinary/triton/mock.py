@@ -11,6 +11,7 @@ class Driver:
 
     def __init__(self, arch, facts=None, warp_size=32):
         from triton.backends.compiler import GPUTarget
+
         self._target = GPUTarget("cuda", arch, warp_size)
         self._facts = facts
         self.utils = types.SimpleNamespace(get_device_properties=self._properties)
@@ -29,10 +30,12 @@ class Driver:
 
     def get_active_torch_device(self):
         import torch
+
         return torch.device("cuda", 0)
 
     def get_device_interface(self):
         import torch
+
         return torch.cuda
 
     def _properties(self, _device=0):
@@ -45,7 +48,9 @@ class Driver:
 
 class _Known(dict):
     def __missing__(self, name):
-        raise RuntimeError(f"the program asks for the GPU's {name}: name the GPU to build for with --device-class")
+        raise RuntimeError(
+            f"the program asks for the GPU's {name}: name the GPU to build for with --device-class"
+        )
 
 
 class Running(Driver):
@@ -58,6 +63,7 @@ class Running(Driver):
 
     def launcher_cls(self, src, metadata):
         from . import hostbuild
+
         hostbuild.launcher(types.SimpleNamespace(src=src, metadata=metadata))
         return lambda *_, **__: None
 
@@ -65,6 +71,7 @@ class Running(Driver):
         def once(call, quantiles=None, **_):
             call()
             return [1.0] * len(quantiles or (0.5,))
+
         return once
 
     def get_empty_cache_for_benchmark(self):
@@ -72,6 +79,7 @@ class Running(Driver):
 
 
 # --- arguments ---
+
 
 class Pointer:
     """A tensor as far as Triton's binder looks: its dtype, and whether its address divides by 16."""
@@ -91,10 +99,26 @@ class Pointer:
         return (1,)
 
 
-_TORCH_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "bool",
-                "u1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
-                "u16": "uint16", "u32": "uint32", "u64": "uint64", "fp8e4nv": "float8_e4m3fn",
-                "fp8e5": "float8_e5m2", "fp8e4b8": "float8_e4m3fnuz", "fp8e5b16": "float8_e5m2fnuz"}
+_TORCH_NAMES = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "i1": "bool",
+    "u1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+    "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz",
+}
 
 
 def argument(described):
@@ -106,11 +130,14 @@ def argument(described):
         return _find(described["class"])(*parts) if "class" in described else tuple(parts)
     if "descriptor" in described:
         from triton.tools.tensor_descriptor import TensorDescriptor
+
         block = described["block"]
         strides = [1]
         for size in reversed(block[1:]):
             strides.insert(0, strides[0] * max(size, 16))
-        return TensorDescriptor(Pointer(_dtype(described["descriptor"]), True), list(block), strides, list(block))
+        return TensorDescriptor(
+            Pointer(_dtype(described["descriptor"]), True), list(block), strides, list(block)
+        )
     kind, divisible = described["type"], described["divisible"]
     if kind.startswith("*"):
         return Pointer(_dtype(kind.lstrip("*").removeprefix("k")), divisible)
@@ -143,9 +170,11 @@ def decode(value):
         return tuple(items) if "tuple" in value else items
     if "constexpr" in value:
         from triton.language import constexpr
+
         return constexpr(decode(value["constexpr"]))
     if "dtype" in value:
         from triton.language import dtype
+
         return dtype(value["dtype"])
     if "torch" in value:
         return getattr(importlib.import_module("torch"), value["torch"])
@@ -169,6 +198,7 @@ def unwrap(function):
 
 # --- device facts ---
 
+
 def impersonate(arch, facts=None):
     """Make torch, where it is installed, answer what programs ask about a GPU at import: capability, count,
     names, multiprocessors. `facts`: (major, minor, SM count, L2 MiB, bus bits, memory GiB) of a device class.
@@ -180,10 +210,18 @@ def impersonate(arch, facts=None):
     capability = divmod(arch, 10)
     sms, memory = (facts[2], facts[5] << 30) if facts else (0, 0)
     properties = types.SimpleNamespace(
-        major=capability[0], minor=capability[1], name=f"cubinary sm_{arch}", multi_processor_count=sms,
-        total_memory=memory, L2_cache_size=facts[3] << 20 if facts else 0, warp_size=32,
-        shared_memory_per_block=48 << 10, shared_memory_per_block_optin=shared_optin(arch),
-        max_threads_per_multi_processor=2048, regs_per_multiprocessor=65536)
+        major=capability[0],
+        minor=capability[1],
+        name=f"cubinary sm_{arch}",
+        multi_processor_count=sms,
+        total_memory=memory,
+        L2_cache_size=facts[3] << 20 if facts else 0,
+        warp_size=32,
+        shared_memory_per_block=48 << 10,
+        shared_memory_per_block_optin=shared_optin(arch),
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+    )
     cuda = torch.cuda
     cuda.is_available = lambda: True
     cuda.device_count = lambda: 1

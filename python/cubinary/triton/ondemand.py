@@ -14,16 +14,23 @@ def fill(folder, index_name):
         return
     from .. import library
     from ..errors import Error
+
     keys = [key for key in os.environ.get("CUBINARY_TRITON_KEY", "").split(":") if key]
     if not keys:
-        raise Error("usage", "CUBINARY_TRITON_SOURCE names a release, but CUBINARY_TRITON_KEY names no public key to check "
-                             "it with: export CUBINARY_TRITON_KEY=release.pub")
+        raise Error(
+            "usage",
+            "CUBINARY_TRITON_SOURCE names a release, but CUBINARY_TRITON_KEY names no public key to check "
+            "it with: export CUBINARY_TRITON_KEY=release.pub",
+        )
     loaded = library.load()
     try:
         hydrate = loaded.cubinary_triton_hydrate
     except AttributeError:
-        raise Error("environment", f"this libcubinary ({library.version()}) cannot hydrate: run `cubinary-fetch hydrate {source} "
-                                   f"--key {keys[0]} --cache {folder}` before the program") from None
+        raise Error(
+            "environment",
+            f"this libcubinary ({library.version()}) cannot hydrate: run `cubinary-fetch hydrate {source} "
+            f"--key {keys[0]} --cache {folder}` before the program",
+        ) from None
     hydrate.restype, hydrate.argtypes = ctypes.c_int, [ctypes.POINTER(library.Options), ctypes.c_char_p]
     options = library.make(library.Options)
     options.source = source.encode()

@@ -25,6 +25,7 @@ def identity(path):
 def installed():
     """Paths of the ptxas programs that this Triton could use, without running any."""
     from triton import knobs
+
     paths = []
     for name in ("ptxas", "ptxas_blackwell"):
         knob = type(knobs.nvidia).__dict__.get(name)
@@ -41,6 +42,7 @@ def installed():
 def used_for(arch):
     """Identity of the ptxas that compiles for this arch. May run it: for capture and build only."""
     from triton.backends.nvidia import compiler
+
     try:
         tool = compiler.get_ptxas(arch)
     except TypeError:
@@ -49,7 +51,7 @@ def used_for(arch):
 
 
 def release_line(backend):
-    """"12.8.93" out of the text of a backend's hash."""
+    """ "12.8.93" out of the text of a backend's hash."""
     match = re.search(r"V(\d+(?:\.\d+)+)", backend)
     return match.group(1) if match else ""
 
@@ -57,7 +59,7 @@ def release_line(backend):
 def text_of(backend, arch):
     """The version text inside a backend's hash, "<text>-<arch>"; None when it is not of that form."""
     suffix = f"-{arch}"
-    return backend[:-len(suffix)] if backend.endswith(suffix) else None
+    return backend[: -len(suffix)] if backend.endswith(suffix) else None
 
 
 def answer(recorded):

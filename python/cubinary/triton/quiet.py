@@ -14,6 +14,7 @@ def install():
     """Idempotent; before the first `driver.active` nothing at all is started, later only what Triton had
     started already."""
     from triton.runtime import build
+
     build.platform_key = _platform_key
     _answer_ptxas()
     _name_libcuda()
@@ -28,6 +29,7 @@ def _platform_key():
 
 def _answer_ptxas():
     from triton.backends.nvidia import compiler
+
     ask = compiler.get_ptxas_version
     if hasattr(ask, "cubinary_original"):
         return
@@ -48,8 +50,11 @@ def _recorded(arch=None):
     # Before 3.6 Triton has one ptxas for every arch, and does not say which arch it asks for.
     if arch is not None:
         return index.current().ptxas_text(arch)
-    arches = {entry["target"].removeprefix("sm_") for entry in index.current().kernels.values()
-              if entry.get("target")}
+    arches = {
+        entry["target"].removeprefix("sm_")
+        for entry in index.current().kernels.values()
+        if entry.get("target")
+    }
     texts = {index.current().ptxas_text(each) for each in arches}
     return texts.pop() if len(texts) == 1 else None
 
@@ -57,6 +62,7 @@ def _recorded(arch=None):
 def _name_libcuda():
     """Tell Triton where libcuda is, so that it need not ask ldconfig, which minimal images lack."""
     from triton import knobs
+
     if knobs.nvidia.libcuda_path:
         return
     folder = libcuda_folder()
@@ -74,8 +80,15 @@ def libcuda_folder():
                     return os.path.dirname(path)
     except OSError:
         pass
-    usual = [f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64",
-             "/usr/local/cuda/compat", "/usr/lib/wsl/lib", "/usr/lib"]
+    usual = [
+        f"/usr/lib/{os.uname().machine}-linux-gnu",
+        "/usr/lib64",
+        "/usr/local/nvidia/lib64",
+        "/usr/local/cuda/compat",
+        "/usr/lib/wsl/lib",
+        "/usr/lib",
+    ]
     search = os.environ.get("LD_LIBRARY_PATH", "").split(":") + usual
-    return next((place for place in search if place and os.path.exists(os.path.join(place, "libcuda.so.1"))),
-                None)
+    return next(
+        (place for place in search if place and os.path.exists(os.path.join(place, "libcuda.so.1"))), None
+    )

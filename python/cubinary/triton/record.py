@@ -25,6 +25,7 @@ def note(key, variables):
     """Append the specialisation that Triton asks for to this process's record: a file a process, so that a kill
     costs at most its last line."""
     from .capture import folder
+
     line = json.dumps(describe(key, variables), sort_keys=True, separators=(",", ":"), default=str)
     path = os.path.join(folder(), "records", f"{socket.gethostname()}-{os.getpid()}.jsonl")
     with _lock:
@@ -36,15 +37,28 @@ def note(key, variables):
 def describe(key, variables):
     src, options, target = variables["src"], variables["options"], variables["target"]
     fn = getattr(src, "fn", None)
-    line = {"record": VERSION, "key": key, "target": asking.target_text(variables), "name": src.name,
-            "host": socket.gethostname(), "device_class": device.device_class(), **asking.identity()}
+    line = {
+        "record": VERSION,
+        "key": key,
+        "target": asking.target_text(variables),
+        "name": src.name,
+        "host": socket.gethostname(),
+        "device_class": device.device_class(),
+        **asking.identity(),
+    }
     if fn is None:
         return line | {"unrecordable": "compiled from a file of intermediate code, not from a function"}
     code = fn.fn.__code__
-    line |= {"name": f"{fn.module}:{fn.fn.__qualname__}", "module": fn.module, "function": fn.fn.__qualname__,
-             "file": os.path.abspath(code.co_filename), "root": _root(fn.module, code.co_filename),
-             "line": fn.starting_line_number, "source": fn.cache_key,
-             "warp_size": target.warp_size}
+    line |= {
+        "name": f"{fn.module}:{fn.fn.__qualname__}",
+        "module": fn.module,
+        "function": fn.fn.__qualname__,
+        "file": os.path.abspath(code.co_filename),
+        "root": _root(fn.module, code.co_filename),
+        "line": fn.starting_line_number,
+        "source": fn.cache_key,
+        "warp_size": target.warp_size,
+    }
     try:
         line["arguments"] = arguments(src)
         line["options"] = chosen_options(variables["backend"], options)
@@ -65,26 +79,33 @@ def _root(module, file):
 
 # --- arguments ---
 
+
 def arguments(src):
     """One description a parameter, in order, from the signature, constants and attributes of a source."""
     constants = {tuple(path): value for path, value in src.constants.items()}
-    divisible = {tuple(path) for path, attrs in src.attrs.items()
-                 if any(tuple(attr)[:1] == ("tt.divisibility",) for attr in attrs)}
-    return [_argument((position,), kind, constants, divisible)
-            for position, kind in enumerate(src.signature.values())]
+    divisible = {
+        tuple(path)
+        for path, attrs in src.attrs.items()
+        if any(tuple(attr)[:1] == ("tt.divisibility",) for attr in attrs)
+    }
+    return [
+        _argument((position,), kind, constants, divisible)
+        for position, kind in enumerate(src.signature.values())
+    ]
 
 
 def _argument(path, kind, constants, divisible):
     if isinstance(kind, tuple):
-        parts = [_argument((*path, position), inner, constants, divisible)
-                 for position, inner in enumerate(kind)]
+        parts = [
+            _argument((*path, position), inner, constants, divisible) for position, inner in enumerate(kind)
+        ]
         if hasattr(kind, "_fields"):
             return {"tuple": parts, "class": f"{type(kind).__module__}:{type(kind).__qualname__}"}
         return {"tuple": parts}
     if kind == "constexpr":
         return {"constant": encode(constants.get(path))}
     if kind.startswith("tensordesc"):
-        inside = kind[len("tensordesc<"):-1]
+        inside = kind[len("tensordesc<") : -1]
         if not inside.endswith("]"):
             raise Unrecordable(f"argument {path[0]}: a descriptor with a layout, {kind}")
         dtype, _, block = inside.partition("[")
@@ -120,5 +141,8 @@ def chosen_options(backend, options):
     """Options that the caller set: those that differ from what the target gives by itself. The rest must
     follow the next target, not this one."""
     given = backend.parse_options({})
-    return {name: encode(value) for name, value in vars(options).items()
-            if vars(given).get(name) != value and name not in ("arch", "backend_name", "extern_libs")}
+    return {
+        name: encode(value)
+        for name, value in vars(options).items()
+        if vars(given).get(name) != value and name not in ("arch", "backend_name", "extern_libs")
+    }

@@ -15,7 +15,9 @@ from . import asking, device, hostbuild, mock
 def _prepare(options):
     """Make this process one that compiles for the target; before any of the program's modules is imported."""
     from triton.runtime import driver
+
     from . import capture
+
     capture.measuring = False
     facts = device.facts(options.device_class) if options.device_class else None
     mock.impersonate(options.arch, facts)
@@ -25,6 +27,7 @@ def _prepare(options):
 
 
 # --- records ---
+
 
 def records(options, lines):
     """One outcome a line, in any order. Lines are dealt to worker processes: a crash of the compiler costs the
@@ -44,8 +47,12 @@ def records(options, lines):
                 workers.remove(worker)
                 if worker.left:  # it died at the first of these
                     _, line = worker.left[0]
-                    yield {"status": "crashed", "name": line.get("name", "?"), "key": "",
-                           "why": f"the compiler died (exit {worker.process.exitcode})"}
+                    yield {
+                        "status": "crashed",
+                        "name": line.get("name", "?"),
+                        "key": "",
+                        "why": f"the compiler died (exit {worker.process.exitcode})",
+                    }
                     if worker.left[1:]:
                         workers.append(_Worker(fork, options, worker.left[1:]))
     yield from hostbuild.outcomes(options)
@@ -73,7 +80,12 @@ def _work(options, part, pipe):
 
 
 def _compile(options, line):
-    outcome = {"status": "skipped", "name": line.get("name", "?"), "key": "", "recorded": line.get("target", "")}
+    outcome = {
+        "status": "skipped",
+        "name": line.get("name", "?"),
+        "key": "",
+        "recorded": line.get("target", ""),
+    }
     if "unrecordable" in line:
         return outcome | {"why": f"{line['unrecordable']}. Build it by running the program: -- PROGRAM"}
     try:
@@ -94,9 +106,15 @@ def _compile(options, line):
         return outcome | {"status": "failed", "why": _first_line(error)}
     limit = mock.shared_optin(options.arch)
     if kernel.metadata.shared > limit:
-        notes.append(f"it needs {kernel.metadata.shared} bytes of shared memory, {options.target} has {limit}: it will not "
-                     "launch")
-    return outcome | {"status": "ok", "key": asking.base32(bytes.fromhex(kernel.hash)), "note": "; ".join(notes)}
+        notes.append(
+            f"it needs {kernel.metadata.shared} bytes of shared memory, {options.target} has {limit}: it will not "
+            "launch"
+        )
+    return outcome | {
+        "status": "ok",
+        "key": asking.base32(bytes.fromhex(kernel.hash)),
+        "note": "; ".join(notes),
+    }
 
 
 def _first_line(error):
@@ -112,8 +130,10 @@ def _function(line):
     """The JITFunction of a record, by import, or out of the file when it was the main program."""
     name = line["function"]
     if "<locals>" in name:
-        raise _NotFound("it is defined inside a function and cannot be imported. Build it by running the program: "
-                        "-- PROGRAM")
+        raise _NotFound(
+            "it is defined inside a function and cannot be imported. Build it by running the program: "
+            "-- PROGRAM"
+        )
     try:
         found = _module(line)
         for part in name.split("."):
@@ -121,8 +141,10 @@ def _function(line):
     except AttributeError:
         raise _NotFound(f"{line['module']} has no {name} any more, or only on another GPU") from None
     except BaseException as error:
-        raise _NotFound(f"{line['module']} cannot be imported without a GPU: {_first_line(error)}. Build it by running "
-                        "the program where it runs: -- PROGRAM") from None
+        raise _NotFound(
+            f"{line['module']} cannot be imported without a GPU: {_first_line(error)}. Build it by running "
+            "the program where it runs: -- PROGRAM"
+        ) from None
     found = mock.unwrap(found)
     if not hasattr(found, "cache_key"):
         raise _NotFound(f"{line['module']}:{name} is no Triton function here")
@@ -149,7 +171,9 @@ def _module(line):
     return sys.modules[alias]
 
 
-_SM_COUNT = re.compile(r"(?i)(^|_)(num|n|count)?_?(sms?|sm_?count|multi_?processors?|multi_?processor_?count)(_|$)")
+_SM_COUNT = re.compile(
+    r"(?i)(^|_)(num|n|count)?_?(sms?|sm_?count|multi_?processors?|multi_?processor_?count)(_|$)"
+)
 
 
 def _with_facts(options, line, function):
@@ -164,20 +188,27 @@ def _with_facts(options, line, function):
         if argument.get("constant") != recorded[2] or not _SM_COUNT.search(name):
             continue
         if wanted is None:
-            return described, (f"its constant {name} = {recorded[2]} is the SM count of the recording GPU. Name the "
-                               "GPU to build for with --device-class")
+            return described, (
+                f"its constant {name} = {recorded[2]} is the SM count of the recording GPU. Name the "
+                "GPU to build for with --device-class"
+            )
         described[position] = {"constant": wanted[2]}
     return described, ""
 
 
 # --- the program itself ---
 
+
 def program(options):
     """Run a program with launches left out; an outcome for every kernel it had compiled, and one for how it ended."""
     _prepare(options)
     from triton.runtime import driver
+
     from . import capture
-    driver.set_active(mock.Running(options.arch, device.facts(options.device_class) if options.device_class else None))
+
+    driver.set_active(
+        mock.Running(options.arch, device.facts(options.device_class) if options.device_class else None)
+    )
     compiled = {}
     capture.observers.append(lambda key, variables: compiled.setdefault(key, variables["src"]))
     sys.argv = list(options.program)
@@ -196,8 +227,12 @@ def program(options):
     for key, src in compiled.items():
         yield {"status": "ok", "name": _name(src), "key": key, "note": ""}
     if ended:
-        yield {"status": "failed", "name": options.program[0], "key": "",
-               "why": f"{ended}; what it had compiled until then is kept"}
+        yield {
+            "status": "failed",
+            "name": options.program[0],
+            "key": "",
+            "why": f"{ended}; what it had compiled until then is kept",
+        }
     yield from hostbuild.outcomes(options)
 
 

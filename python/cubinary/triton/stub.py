@@ -29,8 +29,20 @@ def libcuda():
     with tempfile.TemporaryDirectory(prefix="cubinary-stub-") as folder:
         if not found:
             library = os.path.join(folder, "libcuda.so.1")
-            subprocess.run([cc, "-shared", "-nostdlib", "-x", "c", os.devnull, "-Wl,-soname,libcuda.so.1",
-                            "-o", library], check=True)
+            subprocess.run(
+                [
+                    cc,
+                    "-shared",
+                    "-nostdlib",
+                    "-x",
+                    "c",
+                    os.devnull,
+                    "-Wl,-soname,libcuda.so.1",
+                    "-o",
+                    library,
+                ],
+                check=True,
+            )
             os.symlink("libcuda.so.1", os.path.join(folder, "libcuda.so"))
         os.environ["TRITON_LIBCUDA_PATH"] = found or folder
         try:

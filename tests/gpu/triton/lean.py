@@ -4,6 +4,7 @@ and watched. Ends with one line `LEAN {…}` on stderr: programs it tried to sta
 
     python lean.py PROGRAM ARGS...
 """
+
 import atexit
 import ctypes
 import json
@@ -16,7 +17,12 @@ tried, written = [], []
 
 
 class Instruction(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+    _fields_ = [
+        ("code", ctypes.c_uint16),
+        ("jt", ctypes.c_uint8),
+        ("jf", ctypes.c_uint8),
+        ("k", ctypes.c_uint32),
+    ]
 
 
 class Program(ctypes.Structure):
@@ -27,8 +33,13 @@ def forbid_exec():
     """execve and execveat answer EPERM from here on, in every thread and child; True when the kernel agreed."""
     load, equal, give = 0x20, 0x15, 0x06
     execve, execveat = (59, 322) if os.uname().machine == "x86_64" else (221, 281)
-    code = [Instruction(load, 0, 0, 0), Instruction(equal, 2, 0, execve), Instruction(equal, 1, 0, execveat),
-            Instruction(give, 0, 0, 0x7FFF0000), Instruction(give, 0, 0, 0x00050001)]
+    code = [
+        Instruction(load, 0, 0, 0),
+        Instruction(equal, 2, 0, execve),
+        Instruction(equal, 1, 0, execveat),
+        Instruction(give, 0, 0, 0x7FFF0000),
+        Instruction(give, 0, 0, 0x00050001),
+    ]
     array = (Instruction * len(code))(*code)
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(Program(len(code), array))) == 0
@@ -47,8 +58,11 @@ def watch(event, arguments):
 
 
 def report():
-    print("LEAN", json.dumps({"exec_forbidden": forbidden, "uid": os.getuid(), "tried": tried, "written": written}),
-          file=sys.stderr)
+    print(
+        "LEAN",
+        json.dumps({"exec_forbidden": forbidden, "uid": os.getuid(), "tried": tried, "written": written}),
+        file=sys.stderr,
+    )
 
 
 if os.getuid() == 0 and os.environ.get("LEAN_ROOT") != "1":

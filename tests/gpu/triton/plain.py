@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Triton program that knows nothing of Cubinary: an autotuned matrix product and an addition, checked against torch.
 Prints one JSON object. `threads`: 20 rounds of 8 threads making the first call of one tuned kernel."""
+
 import json
 import sys
 import threading
@@ -23,9 +24,13 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
     tl.store(out + offs, scaled(tl.load(x + offs, mask=mask), 2.0) + tl.load(y + offs, mask=mask), mask=mask)
 
 
-@triton.autotune(configs=[triton.Config({"BM": m, "BN": n, "BK": 32}, num_warps=w, num_stages=s)
-                          for m, n, w, s in ((64, 64, 4, 2), (128, 64, 4, 3), (128, 128, 8, 3), (64, 128, 4, 4))],
-                 key=["m", "n", "k"])
+@triton.autotune(
+    configs=[
+        triton.Config({"BM": m, "BN": n, "BK": 32}, num_warps=w, num_stages=s)
+        for m, n, w, s in ((64, 64, 4, 2), (128, 64, 4, 3), (128, 128, 8, 3), (64, 128, 4, 4))
+    ],
+    key=["m", "n", "k"],
+)
 @triton.jit
 def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -39,7 +44,9 @@ def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     tl.store(c + rows[:, None] * n + cols[None, :], total.to(tl.float16))
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((256, 2), (512, 4), (1024, 8))], key=["n"])
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((256, 2), (512, 4), (1024, 8))], key=["n"]
+)
 @triton.jit
 def increment(x, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -65,12 +72,19 @@ def once():
     x, y = torch.randn(100_003, device="cuda"), torch.randn(100_003, device="cuda")
     out, shifted = torch.empty_like(x), torch.empty(100_003, device="cuda")
     add[(triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK=1024)
-    add[(triton.cdiv(x.numel() - 1, 1024),)](x[1:], y, shifted, x.numel() - 1, BLOCK=1024)  # another alignment
+    add[(triton.cdiv(x.numel() - 1, 1024),)](
+        x[1:], y, shifted, x.numel() - 1, BLOCK=1024
+    )  # another alignment
     error = (c.float() - a.float() @ b.float()).abs().max().item()
-    right = (error < 0.5 and torch.allclose(out, 2 * x + y)
-             and torch.allclose(shifted[:-1], 2 * x[1:] + y[:-1]))
-    return {"first_launch_s": round(first, 3), "right": bool(right), "max_error": round(error, 4),
-            "config": str(matmul.best_config)}
+    right = (
+        error < 0.5 and torch.allclose(out, 2 * x + y) and torch.allclose(shifted[:-1], 2 * x[1:] + y[:-1])
+    )
+    return {
+        "first_launch_s": round(first, 3),
+        "right": bool(right),
+        "max_error": round(error, 4),
+        "config": str(matmul.best_config),
+    }
 
 
 def race(rounds):

@@ -16,7 +16,11 @@ import layout
 import tritons
 
 ALL = ("tuned", "hooked", "pruned", "add", "scale", "persistent")
-BEST = {"tuned": "BLOCK: 128, num_warps: 2", "hooked": "BLOCK: 128, num_warps: 2", "pruned": "BLOCK: 256, num_warps: 4"}
+BEST = {
+    "tuned": "BLOCK: 128, num_warps: 2",
+    "hooked": "BLOCK: 128, num_warps: 2",
+    "pruned": "BLOCK: 256, num_warps: 4",
+}
 
 
 class Plugin:
@@ -30,16 +34,22 @@ class Plugin:
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         cls.runner = tritons.Runner(cls.triton, tritons.make_stub(cls.folder / "stub"))
         cls.capture = cls.folder / "capture"
-        report, error = cls.runner.launch(*ALL, TRITON_CACHE_MANAGER=tritons.CAPTURE, CUBINARY_TRITON_CAPTURE=cls.capture)
+        report, error = cls.runner.launch(
+            *ALL, TRITON_CACHE_MANAGER=tritons.CAPTURE, CUBINARY_TRITON_CAPTURE=cls.capture
+        )
         assert report is not None, error
         cls.captured = report
         cls.cache = cls.folder / "cache"
         layout.lay_down(cls.capture, cls.cache)
 
     def served(self, cache=None, **more):
-        return {"TRITON_CACHE_MANAGER": tritons.PLUGIN, "CUBINARY_TRITON_CACHE": cache or self.cache,
-                "CUBINARY_TRITON_STRICT": "1", "TRITON_CACHE_DIR": self.tmp / "own",
-                "CUBINARY_TRITON_MISSES": self.tmp / "misses.jsonl"} | more
+        return {
+            "TRITON_CACHE_MANAGER": tritons.PLUGIN,
+            "CUBINARY_TRITON_CACHE": cache or self.cache,
+            "CUBINARY_TRITON_STRICT": "1",
+            "TRITON_CACHE_DIR": self.tmp / "own",
+            "CUBINARY_TRITON_MISSES": self.tmp / "misses.jsonl",
+        } | more
 
     def laid_down(self, **options):
         layout.lay_down(self.capture, self.tmp / "cache", **options)
@@ -67,15 +77,22 @@ class Plugin:
     # --- capture ---
     def test_capture_holds_what_ran(self):
         kernels = [json.loads(path.read_text()) for path in self.capture.glob("entries/*/cubinary.json")]
-        self.assertEqual(sorted({kernel["name"] for kernel in kernels}),
-                         ["add", "hooked", "persistent", "pruned", "scale", "tuned"])
+        self.assertEqual(
+            sorted({kernel["name"] for kernel in kernels}),
+            ["add", "hooked", "persistent", "pruned", "scale", "tuned"],
+        )
         parts = next(kernel["key_parts"] for kernel in kernels if kernel["name"] == "scale")
-        self.assertEqual((parts["arch"], parts["source.file"], parts["option.num_warps"]), ("90", "kernels.py", "4"))
+        self.assertEqual(
+            (parts["arch"], parts["source.file"], parts["option.num_warps"]), ("90", "kernels.py", "4")
+        )
         self.assertRegex(parts["ptxas"], r"^\d+\.\d+\.\d+$")
         modules = {json.loads(path.read_text())["name"] for path in self.capture.glob("host/*/meta.json")}
         self.assertIn("cuda_utils", modules)
         results = list(self.capture.glob("autotune/sm90-s132-l50M-b6144-m144G/*/*.autotune.json"))
-        self.assertEqual(sorted(path.name for path in results), [f"{name}.autotune.json" for name in ("hooked", "pruned", "tuned")])
+        self.assertEqual(
+            sorted(path.name for path in results),
+            [f"{name}.autotune.json" for name in ("hooked", "pruned", "tuned")],
+        )
         for path in self.capture.glob("host/*/meta.json"):
             meta = json.loads(path.read_text())
             self.assertLessEqual(tuple(map(int, meta["glibc_floor"].split("."))), (2, 28), meta["name"])
@@ -84,8 +101,12 @@ class Plugin:
         folder = self.tmp / "capture"
         environment = {"TRITON_CACHE_MANAGER": tritons.CAPTURE, "CUBINARY_TRITON_CAPTURE": folder}
         command = [self.triton.python, str(tritons.HERE / "programs/launch.py"), "add", "scale", "persistent"]
-        child = subprocess.Popen(command, env=self.runner.environment(**environment), stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            command,
+            env=self.runner.environment(**environment),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         end = time.monotonic() + 120
         while not list(folder.glob("entries/*/*.ttir")) and child.poll() is None and time.monotonic() < end:
             time.sleep(0.005)
@@ -93,16 +114,30 @@ class Plugin:
         child.wait()
         for group in list(folder.glob("entries/*/__grp__*"))[:1]:
             (group.parent / "cubinary.json").unlink(missing_ok=True)  # as if killed between the two
-        pair = [subprocess.Popen(command, env=self.runner.environment(**environment), stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        pair = [
+            subprocess.Popen(
+                command,
+                env=self.runner.environment(**environment),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
         for process in pair:
             _, error = process.communicate(timeout=240)
             self.assertEqual(process.returncode, 0, error)
         whole = {path.parent.name for path in folder.glob("entries/*/cubinary.json")}
         self.assertEqual(len(whole), 4)
         for key in whole:
-            self.assertEqual({path.name for path in (folder / "entries" / key).iterdir() if not path.name.startswith("tmp.")},
-                             {path.name for path in (self.capture / "entries" / key).iterdir()})
+            self.assertEqual(
+                {
+                    path.name
+                    for path in (folder / "entries" / key).iterdir()
+                    if not path.name.startswith("tmp.")
+                },
+                {path.name for path in (self.capture / "entries" / key).iterdir()},
+            )
 
     # --- serving ---
     def test_served_starts_nothing_writes_nothing_tunes_nothing(self):
@@ -121,7 +156,9 @@ class Plugin:
     def test_moved_folder_and_environment_alone(self):
         moved = self.tmp / "elsewhere"
         shutil.copytree(self.cache, moved)
-        report, error = self.runner.launch(*ALL, site=False, **self.served(moved, TRITON_LIBCUDA_PATH=self.runner.stub))
+        report, error = self.runner.launch(
+            *ALL, site=False, **self.served(moved, TRITON_LIBCUDA_PATH=self.runner.stub)
+        )
         self.assertIsNotNone(report, error)
         # Without site/ the plug-in arrives with the driver, after Triton ran `file` and began one measurement.
         self.assertLessEqual(set(report["started"]), {"file"})
@@ -129,8 +166,12 @@ class Plugin:
         self.assertEqual({name: report[name] for name in BEST}, {name: self.captured[name] for name in BEST})
 
     def test_race(self):
-        report, _ = self.runner.launch("threads", TRITON_CACHE_DIR=self.tmp / "own", TRITON_LIBCUDA_PATH=self.runner.stub)
-        self.assertTrue(any("NoneType" in error for error in report["threads"]["errors"]), "the control no longer fails")
+        report, _ = self.runner.launch(
+            "threads", TRITON_CACHE_DIR=self.tmp / "own", TRITON_LIBCUDA_PATH=self.runner.stub
+        )
+        self.assertTrue(
+            any("NoneType" in error for error in report["threads"]["errors"]), "the control no longer fails"
+        )
         report, error = self.runner.launch("threads", **self.served(CUBINARY_TRITON_STRICT="0"))
         self.assertEqual(report["threads"]["errors"], [], error)
         # 6 sizes, 3 + 2 configs, measured once each however many threads asked.
@@ -139,10 +180,18 @@ class Plugin:
     # --- strict mode ---
     def test_missing_kernel(self):
         cache = self.laid_down(keep=lambda _kind, name: name != "scale")
-        error = self.fails("add", "scale", **self.served(cache), says=(
-            r"Missing: strict mode: the kernel 'scale' \(kernels.py:\d+\) for sm_90 under key [A-Z2-7]{52}",
-            r"release 'r1' in ", "holds no kernel of this name", "cubinary triton capture"))
-        miss, = self.misses()
+        error = self.fails(
+            "add",
+            "scale",
+            **self.served(cache),
+            says=(
+                r"Missing: strict mode: the kernel 'scale' \(kernels.py:\d+\) for sm_90 under key [A-Z2-7]{52}",
+                r"release 'r1' in ",
+                "holds no kernel of this name",
+                "cubinary triton capture",
+            ),
+        )
+        (miss,) = self.misses()
         self.assertIn(miss["key"], error)
         self.assertTrue((self.capture / "entries" / miss["key"]).is_dir())
 
@@ -151,10 +200,14 @@ class Plugin:
         index = json.loads((cache / "cubinary-triton.json").read_text())
         key = next(key for key, entry in index["kernels"].items() if entry["name"] == "persistent")
         entry = index["kernels"].pop(key)
-        index["kernels"]["A" * 52] = entry | {"key_parts": entry["key_parts"] | {"source.line": "7", "option.num_warps": "2"}}
+        index["kernels"]["A" * 52] = entry | {
+            "key_parts": entry["key_parts"] | {"source.line": "7", "option.num_warps": "2"}
+        }
         (cache / "cubinary-triton.json").write_text(json.dumps(index))
-        says = ("nearest entry, A{52}, differs: source line is \\d+ here and 7 in the release; "
-                "option num_warps is 4 here and 2 in the release",)
+        says = (
+            "nearest entry, A{52}, differs: source line is \\d+ here and 7 in the release; "
+            "option num_warps is 4 here and 2 in the release",
+        )
         self.fails("persistent", **self.served(cache), says=says)
         done = self.runner.run("-m", "cubinary.triton.explain", self.tmp / "misses.jsonl", "--cache", cache)
         self.assertRegex(done.stdout, f"^persistent {key}: .*{says[0]}")
@@ -163,22 +216,34 @@ class Plugin:
         cache = self.edited(lambda index: index["autotune"].clear())
         report, error = self.runner.launch("tuned", "pruned", **self.served(cache))
         self.assertTrue(report["tuned"]["best"].startswith("BLOCK: 64,"), error)
-        self.assertTrue(report["pruned"]["best"].startswith("BLOCK: 128,"), "early_config_prune drops the first")
-        self.assertEqual([(miss["kind"], miss["name"]) for miss in self.misses()], [("autotune", "tuned"), ("autotune", "pruned")])
+        self.assertTrue(
+            report["pruned"]["best"].startswith("BLOCK: 128,"), "early_config_prune drops the first"
+        )
+        self.assertEqual(
+            [(miss["kind"], miss["name"]) for miss in self.misses()],
+            [("autotune", "tuned"), ("autotune", "pruned")],
+        )
         self.assertIn("no autotune result for 'tuned'", error)
 
     def test_tuning_of_a_related_gpu_serves(self):
         def rename(index):
             index["autotune"] = {"sm90-s78-l50M-b6144-m96G": index["autotune"]["sm90-s132-l50M-b6144-m144G"]}
+
         cache = self.edited(rename)
-        shutil.move(cache / "cubinary/autotune/sm90-s132-l50M-b6144-m144G", cache / "cubinary/autotune/sm90-s78-l50M-b6144-m96G")
+        shutil.move(
+            cache / "cubinary/autotune/sm90-s132-l50M-b6144-m144G",
+            cache / "cubinary/autotune/sm90-s78-l50M-b6144-m96G",
+        )
         report, error = self.runner.launch("tuned", **self.served(cache))
         self.assertTrue(report["tuned"]["best"].startswith(BEST["tuned"]), error)
 
     def test_missing_host_module_never_reaches_a_compiler(self):
         cache = self.edited(lambda index: index["host"].clear())
-        self.fails("add", **self.served(cache), says=(
-            "host module 'cuda_utils'", "no compiler is started", "It holds no such module at all"))
+        self.fails(
+            "add",
+            **self.served(cache),
+            says=("host module 'cuda_utils'", "no compiler is started", "It holds no such module at all"),
+        )
 
     def test_host_module_of_another_python_or_glibc(self):
         def other_python(index):
@@ -188,9 +253,14 @@ class Plugin:
         def newer_glibc(index):
             for modules in index["host"].values():
                 modules[0]["glibc_floor"] = "2.99"
+
         self.fails("add", **self.served(self.edited(other_python)), says=(r"for cp39, this is Python 3\.",))
         shutil.rmtree(self.tmp / "cache")
-        self.fails("add", **self.served(self.edited(newer_glibc)), says=(r"glibc 2\.99 or newer, this system has 2\.",))
+        self.fails(
+            "add",
+            **self.served(self.edited(newer_glibc)),
+            says=(r"glibc 2\.99 or newer, this system has 2\.",),
+        )
 
     # --- damage ---
     def flip(self, path):
@@ -202,7 +272,11 @@ class Plugin:
         cache = self.laid_down()
         for cubin in cache.glob("*/scale.cubin"):
             self.flip(cubin)
-        self.fails("scale", **self.served(cache), says=(r"Tampered: .*scale\.cubin was changed after it was verified",))
+        self.fails(
+            "scale",
+            **self.served(cache),
+            says=(r"Tampered: .*scale\.cubin was changed after it was verified",),
+        )
         report, error = self.runner.launch("scale", **self.served(cache, CUBINARY_TRITON_STRICT="0"))
         self.assertEqual(report["launches"], 1, error)
         self.assertIn("Triton compiles it here", error)
@@ -217,7 +291,9 @@ class Plugin:
         self.assertIsNotNone(report, error)
         with open(cache / "cubinary-triton.json", "a") as index:
             index.write(" ")
-        self.fails("scale", **self.served(cache, CUBINARY_TRITON_INDEX=pin), says=("CUBINARY_TRITON_INDEX pins",))
+        self.fails(
+            "scale", **self.served(cache, CUBINARY_TRITON_INDEX=pin), says=("CUBINARY_TRITON_INDEX pins",)
+        )
 
     # --- Triton's own cache below ---
     def test_unwritable_home_and_partial_group(self):
@@ -225,7 +301,9 @@ class Plugin:
         blocked.write_text("")
         empty = self.tmp / "empty"
         environment = self.served(empty, CUBINARY_TRITON_STRICT="0")
-        report, error = self.runner.launch("scale", "add", **environment | {"TRITON_CACHE_DIR": blocked / "cache"})
+        report, error = self.runner.launch(
+            "scale", "add", **environment | {"TRITON_CACHE_DIR": blocked / "cache"}
+        )
         self.assertEqual(report["launches"], 3, error)
         self.assertEqual(error.count("Triton's cache cannot be written"), 1, error)
         self.assertIsNotNone(self.runner.launch("scale", **environment)[0])
@@ -236,7 +314,9 @@ class Plugin:
 
     # --- builds without a GPU ---
     def build(self, *arguments, status=0):
-        done = self.runner.run("-m", "cubinary.triton.build", *arguments, STUB_CC="75", TRITON_CACHE_DIR=self.tmp / "own")
+        done = self.runner.run(
+            "-m", "cubinary.triton.build", *arguments, STUB_CC="75", TRITON_CACHE_DIR=self.tmp / "own"
+        )
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
@@ -247,7 +327,9 @@ class Plugin:
         out = self.tmp / "built"
         self.build("--record", self.capture / "records", "--target", "sm_90", "--out", out)
         self.assertEqual(self.keys(out), self.keys(self.capture))
-        self.assertEqual({path.name for path in out.glob("host/*")}, {path.name for path in self.capture.glob("host/*")})
+        self.assertEqual(
+            {path.name for path in out.glob("host/*")}, {path.name for path in self.capture.glob("host/*")}
+        )
         shutil.copytree(self.capture / "autotune", out / "autotune", dirs_exist_ok=True)
         layout.lay_down(out, self.tmp / "cache")
         report, error = self.runner.launch(*ALL, **self.served(self.tmp / "cache"))
@@ -255,50 +337,89 @@ class Plugin:
         self.assertEqual(report["written"], [])
 
     def test_build_for_another_gpu(self):
-        done = self.build("--record", self.capture / "records", "--target", "sm_120", "--out", self.tmp / "a", status=1)
-        self.assertRegex(done.stderr, "persistent: its constant NUM_SMS = 132 is the SM count of the recording GPU.*--device-class")
-        self.build("--record", self.capture / "records", "--target", "sm_120", "--out", self.tmp / "b",
-                   "--device-class", "sm120-s188-l128M-b512-m96G")
+        done = self.build(
+            "--record", self.capture / "records", "--target", "sm_120", "--out", self.tmp / "a", status=1
+        )
+        self.assertRegex(
+            done.stderr,
+            "persistent: its constant NUM_SMS = 132 is the SM count of the recording GPU.*--device-class",
+        )
+        self.build(
+            "--record",
+            self.capture / "records",
+            "--target",
+            "sm_120",
+            "--out",
+            self.tmp / "b",
+            "--device-class",
+            "sm120-s188-l128M-b512-m96G",
+        )
         self.assertEqual(len(self.keys(self.tmp / "b")), len(self.keys(self.capture)))
         for cubin in (self.tmp / "b").glob("entries/*/*.cubin"):
             data = cubin.read_bytes()
             # e_flags of an ELF64: the SM number in the low byte, or one higher with ABI version 8.
             self.assertIn(120, (data[48], data[49]), cubin)
-        persistent, = (json.loads(path.read_text()) for path in (self.tmp / "b").glob("entries/*/cubinary.json")
-                       if json.loads(path.read_text())["name"] == "persistent")
+        (persistent,) = (
+            json.loads(path.read_text())
+            for path in (self.tmp / "b").glob("entries/*/cubinary.json")
+            if json.loads(path.read_text())["name"] == "persistent"
+        )
         self.assertIn('"188"', persistent["key_parts"]["constants"])
         layout.lay_down(self.tmp / "b", self.tmp / "cache")
         report, error = self.runner.launch("add", "scale", **self.served(self.tmp / "cache", STUB_CC="120"))
         self.assertIsNotNone(report, error)
 
     def test_build_lists_what_it_cannot_cover(self):
-        lines = [json.loads(line) for path in (self.capture / "records").iterdir() for line in path.read_text().splitlines()]
+        lines = [
+            json.loads(line)
+            for path in (self.capture / "records").iterdir()
+            for line in path.read_text().splitlines()
+        ]
         scale = next(line for line in lines if line["function"] == "scale")
         record = self.tmp / "record.jsonl"
-        record.write_text("".join(json.dumps(line) + "\n" for line in (
-            scale, scale, scale | {"function": "make.<locals>.inner"}, scale | {"module": "no_such_module", "root": "/nowhere"},
-            scale | {"function": "gone"}, scale | {"unrecordable": "a constant of type a.B"})) + '{"unfinished"')
+        record.write_text(
+            "".join(
+                json.dumps(line) + "\n"
+                for line in (
+                    scale,
+                    scale,
+                    scale | {"function": "make.<locals>.inner"},
+                    scale | {"module": "no_such_module", "root": "/nowhere"},
+                    scale | {"function": "gone"},
+                    scale | {"unrecordable": "a constant of type a.B"},
+                )
+            )
+            + '{"unfinished"'
+        )
         done = self.build("--record", record, "--target", "90", "--out", self.tmp / "out", "--json", status=1)
         outcomes = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(outcomes[-1]["ok"], 1)
         why = " ".join(outcome.get("why", "") for outcome in outcomes)
-        for said in ("defined inside a function", "no_such_module cannot be imported", "has no gone", "a constant of type a.B"):
+        for said in (
+            "defined inside a function",
+            "no_such_module cannot be imported",
+            "has no gone",
+            "a constant of type a.B",
+        ):
             self.assertIn(said, why)
 
     def test_build_by_running_the_program(self):
         out = self.tmp / "out"
-        done = self.build("--target", "sm_90", "--out", out, "--", tritons.HERE / "programs/launch.py", "add", "tuned")
+        done = self.build(
+            "--target", "sm_90", "--out", out, "--", tritons.HERE / "programs/launch.py", "add", "tuned"
+        )
         self.assertIn("5 compiled for sm_90", done.stdout)
         self.assertLess(self.keys(out), self.keys(self.capture))
         self.assertEqual(list(out.glob("autotune/*")), [], "timings of launches that did nothing were kept")
 
     # --- flash-linear-attention ---
     def test_fla_does_not_fall_back_to_the_cpu_in_silence(self):
-        program = "import fake_fla; print(fake_fla.device())"
-        environment = self.served(self.edited(lambda index: index["host"].clear()))
-        done = self.runner.run("-c", program, **environment)
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("host module 'cuda_utils'", done.stderr)
+        served = self.served(self.edited(lambda index: index["host"].clear()))
+        for caught, warns in (("BaseException", True), ("Exception", True), ("Exception", False)):
+            program = f"import fake_fla; print(fake_fla.device({caught!r}, {warns}))"
+            done = self.runner.run("-c", program, **served)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("host module 'cuda_utils'", done.stderr)
         self.assertEqual(self.runner.run("-c", program, **self.served()).stdout.strip(), "cuda")
 
 

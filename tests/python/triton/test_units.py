@@ -43,7 +43,9 @@ class Versions(harness.Case):
     def test_too_old_is_refused(self):
         for version in ("3.3.1", "3.2.0", "2.1.0"):
             self.with_triton(version)
-            with self.assertRaisesRegex(ImportError, f"Triton {version} cannot be served.*Use Triton 3.4 or newer"):
+            with self.assertRaisesRegex(
+                ImportError, f"Triton {version} cannot be served.*Use Triton 3.4 or newer"
+            ):
                 environment.triton_version()
 
     def test_newer_than_tested_warns_once(self):
@@ -57,35 +59,58 @@ class Versions(harness.Case):
             self.assertEqual(environment.triton_version(), "3.6.0")
 
     def test_version_tuples(self):
-        self.assertEqual([environment.version_tuple(text) for text in ("2.36", "3.7.0rc1", "", "x")],
-                         [(2, 36), (3, 7, 0), (), ()])
+        self.assertEqual(
+            [environment.version_tuple(text) for text in ("2.36", "3.7.0rc1", "", "x")],
+            [(2, 36), (3, 7, 0), (), ()],
+        )
 
 
 class Explain(harness.Case):
     def entry(self, **parts):
-        return {"name": "add", "triton": "3.6.0", "python_abi": "cp312", "machine": "x86_64",
-                "key_parts": {"arch": "90", "ptxas": "12.8.93", "source.line": "12", "option.num_warps": "4"} | parts}
+        return {
+            "name": "add",
+            "triton": "3.6.0",
+            "python_abi": "cp312",
+            "machine": "x86_64",
+            "key_parts": {"arch": "90", "ptxas": "12.8.93", "source.line": "12", "option.num_warps": "4"}
+            | parts,
+        }
 
     def test_each_part_is_told(self):
-        for part, value, said in (("arch", "120", "arch is 90 here and 120"), ("ptxas", "13.0.1", "ptxas is 12.8.93 here and 13.0.1"),
-                                  ("source.line", "14", "source line is 12 here and 14"),
-                                  ("option.num_warps", "8", "option num_warps is 4 here and 8"),
-                                  ("env.DISABLE_PTXAS_OPT", "1", "environment variable DISABLE_PTXAS_OPT is unset here and 1")):
-            self.assertIn(f"differs: {said} in the release.", explain.sentence(self.entry(), {"K": self.entry(**{part: value})}))
+        for part, value, said in (
+            ("arch", "120", "arch is 90 here and 120"),
+            ("ptxas", "13.0.1", "ptxas is 12.8.93 here and 13.0.1"),
+            ("source.line", "14", "source line is 12 here and 14"),
+            ("option.num_warps", "8", "option num_warps is 4 here and 8"),
+            ("env.DISABLE_PTXAS_OPT", "1", "environment variable DISABLE_PTXAS_OPT is unset here and 1"),
+        ):
+            self.assertIn(
+                f"differs: {said} in the release.",
+                explain.sentence(self.entry(), {"K": self.entry(**{part: value})}),
+            )
         newer = self.entry() | {"triton": "3.7.0"}
         self.assertIn("Triton version is 3.7.0 here and 3.6.0", explain.sentence(newer, {"K": self.entry()}))
 
     def test_nearest_is_the_one_that_differs_least_in_what_matters(self):
-        entries = {"OTHER": self.entry() | {"name": "mul"}, "ARCH": self.entry(arch="80"),
-                   "WARPS": self.entry(**{"option.num_warps": "8", "option.num_stages": "5"})}
+        entries = {
+            "OTHER": self.entry() | {"name": "mul"},
+            "ARCH": self.entry(arch="80"),
+            "WARPS": self.entry(**{"option.num_warps": "8", "option.num_stages": "5"}),
+        }
         self.assertEqual(explain.nearest(self.entry(), entries)[0], "WARPS")
-        self.assertIn("no kernel of this name; the nearest is 'mul'", explain.sentence(self.entry() | {"name": "mull"}, {"O": entries["OTHER"]}))
+        self.assertIn(
+            "no kernel of this name; the nearest is 'mul'",
+            explain.sentence(self.entry() | {"name": "mull"}, {"O": entries["OTHER"]}),
+        )
         self.assertIn("no kernel at all", explain.sentence(self.entry(), {}))
 
     def test_sums_of_other_parts_stay_silent(self):
         differ = explain.differences(self.entry(source="b", **{"source.line": "14"}), self.entry(source="a"))
         self.assertEqual([part for part, _, _ in differ], ["source.line"])
-        self.assertEqual([part for part, _, _ in explain.differences(self.entry(source="b"), self.entry(source="a"))], ["source"])
+        self.assertEqual(
+            [part for part, _, _ in explain.differences(self.entry(source="b"), self.entry(source="a"))],
+            ["source"],
+        )
 
 
 class Records(harness.Case):
@@ -93,19 +118,43 @@ class Records(harness.Case):
         return types.SimpleNamespace(signature=signature, constants=constants or {}, attrs=attrs or {})
 
     def test_arguments(self):
-        described = record.arguments(self.source(
-            {"x": "*fp32", "n": "i32", "one": "constexpr", "pair": ("*i8", "i64"), "d": "tensordesc<fp16[64, 32]>"},
-            {(2,): 1}, {(0,): [["tt.divisibility", 16]], (1,): [], (3, 1): [["tt.divisibility", 16]]}))
-        self.assertEqual(described, [
-            {"type": "*fp32", "divisible": True}, {"type": "i32", "divisible": False}, {"constant": 1},
-            {"tuple": [{"type": "*i8", "divisible": False}, {"type": "i64", "divisible": True}]},
-            {"descriptor": "fp16", "block": [64, 32]}])
+        described = record.arguments(
+            self.source(
+                {
+                    "x": "*fp32",
+                    "n": "i32",
+                    "one": "constexpr",
+                    "pair": ("*i8", "i64"),
+                    "d": "tensordesc<fp16[64, 32]>",
+                },
+                {(2,): 1},
+                {(0,): [["tt.divisibility", 16]], (1,): [], (3, 1): [["tt.divisibility", 16]]},
+            )
+        )
+        self.assertEqual(
+            described,
+            [
+                {"type": "*fp32", "divisible": True},
+                {"type": "i32", "divisible": False},
+                {"constant": 1},
+                {"tuple": [{"type": "*i8", "divisible": False}, {"type": "i64", "divisible": True}]},
+                {"descriptor": "fp16", "block": [64, 32]},
+            ],
+        )
         with self.assertRaisesRegex(record.Unrecordable, "a descriptor with a layout"):
             record.arguments(self.source({"d": "tensordesc<fp16[64, 32],SwizzledLayout()>"}))
 
     def test_constants(self):
-        for value, coded in ((None, None), (True, True), (3, 3), (1.5, 1.5), (float("inf"), {"float": "inf"}), ("a", "a"),
-                             ((1, "b"), {"tuple": [1, "b"]}), ([2], {"list": [2]})):
+        for value, coded in (
+            (None, None),
+            (True, True),
+            (3, 3),
+            (1.5, 1.5),
+            (float("inf"), {"float": "inf"}),
+            ("a", "a"),
+            ((1, "b"), {"tuple": [1, "b"]}),
+            ([2], {"list": [2]}),
+        ):
             self.assertEqual(record.encode(value), coded)
         with self.assertRaisesRegex(record.Unrecordable, "a constant of type builtins.object"):
             record.encode(object())
@@ -130,7 +179,10 @@ class Files(harness.Case):
     def test_a_group_is_whole_or_nothing_wherever_it_lies(self):
         files.write(str(self.tmp / "k/a.cubin"), b"1")
         files.write(str(self.tmp / "k/a.json"), "{}")
-        files.write_json(str(self.tmp / "k/__grp__a.json"), {"child_paths": {"a.cubin": "/old/a.cubin", "a.json": "/old/a.json"}})
+        files.write_json(
+            str(self.tmp / "k/__grp__a.json"),
+            {"child_paths": {"a.cubin": "/old/a.cubin", "a.json": "/old/a.json"}},
+        )
         whole = files.whole_group(str(self.tmp / "k"), "a.json")
         self.assertEqual(whole, {name: str(self.tmp / "k" / name) for name in ("a.cubin", "a.json")})
         (self.tmp / "k/a.cubin").unlink()
@@ -150,13 +202,27 @@ class Files(harness.Case):
     def test_host_modules_for_older_systems(self):
         harness.need_tools("gcc")
         source = self.tmp / "m.c"
-        source.write_text("#include <dlfcn.h>\nvoid* f(void) { return dlopen(\"x\", 1); }\n")
+        source.write_text('#include <dlfcn.h>\nvoid* f(void) { return dlopen("x", 1); }\n')
         with host.portable_source(str(source)) as portable:
             subprocess.run(["gcc", "-shared", "-fPIC", portable, "-o", self.tmp / "m.so"], check=True)
         floor = tuple(map(int, host.glibc_floor(str(self.tmp / "m.so")).split(".")))
         self.assertLessEqual(floor, (2, 17))
-        subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-z,pack-relative-relocs", "-x", "c", "-", "-o", self.tmp / "r.so"],
-                       input="int a; int* p = &a;", text=True, check=True)
+        subprocess.run(
+            [
+                "gcc",
+                "-shared",
+                "-fPIC",
+                "-Wl,-z,pack-relative-relocs",
+                "-x",
+                "c",
+                "-",
+                "-o",
+                self.tmp / "r.so",
+            ],
+            input="int a; int* p = &a;",
+            text=True,
+            check=True,
+        )
         if b"GLIBC_ABI_DT_RELR" in (self.tmp / "r.so").read_bytes():
             self.assertEqual(host.glibc_floor(str(self.tmp / "r.so")), "2.36")
 
@@ -165,13 +231,22 @@ class Site(harness.Case):
     def test_a_shadowed_sitecustomize_still_runs_and_nothing_is_imported(self):
         (self.tmp / "sitecustomize.py").write_text("import builtins\nbuiltins.shadowed = True\n")
         site = harness.SOURCE / "python/cubinary/triton/site"
-        done = self.run_program(sys.executable, "-c", "import sys; print(shadowed, 'cubinary' in sys.modules, 'triton' in sys.modules)",
-                                env={"PYTHONPATH": f"{site}:{self.tmp}", "TRITON_CACHE_MANAGER": "cubinary.triton:CacheManager"})
+        done = self.run_program(
+            sys.executable,
+            "-c",
+            "import sys; print(shadowed, 'cubinary' in sys.modules, 'triton' in sys.modules)",
+            env={"PYTHONPATH": f"{site}:{self.tmp}", "TRITON_CACHE_MANAGER": "cubinary.triton:CacheManager"},
+        )
         self.assertEqual(done.stdout.strip(), "True False False")
 
     def test_importing_the_package_needs_no_triton(self):
         root = pathlib.Path(harness.SOURCE / "python")
-        self.run_program(sys.executable, "-c", "import cubinary.triton as t; t.install(); assert t.Missing", env={"PYTHONPATH": str(root)})
+        self.run_program(
+            sys.executable,
+            "-c",
+            "import cubinary.triton as t; t.install(); assert t.Missing",
+            env={"PYTHONPATH": str(root)},
+        )
 
 
 if __name__ == "__main__":

@@ -26,8 +26,12 @@ class Triton:
         self.folder, self.python = pathlib.Path(folder), python
         version = re.search(r"__version__ = '([^']+)'", (self.folder / "triton/__init__.py").read_text())
         self.version = version.group(1)
-        abi = subprocess.run([python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"], text=True,
-                             capture_output=True, check=True)
+        abi = subprocess.run(
+            [python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"],
+            text=True,
+            capture_output=True,
+            check=True,
+        )
         self.name = f"{self.version.replace('.', '_')}_{abi.stdout.strip()}"
 
 
@@ -53,8 +57,19 @@ def compiler():
 def make_stub(folder):
     """libcuda.so.1 of this suite."""
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([compiler(), "-shared", "-fPIC", "-O1", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1",
-                    HERE / "stub_libcuda.c"], check=True)
+    subprocess.run(
+        [
+            compiler(),
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-Wl,-soname,libcuda.so.1",
+            "-o",
+            folder / "libcuda.so.1",
+            HERE / "stub_libcuda.c",
+        ],
+        check=True,
+    )
     (folder / "libcuda.so").symlink_to("libcuda.so.1")
     return folder
 
@@ -68,13 +83,24 @@ class Runner:
     def environment(self, site=True, **more):
         path = [PYTHON / "cubinary/triton/site"] if site else []
         path += [PYTHON, self.triton.folder, HERE / "fake", HERE / "programs"]
-        return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LD_LIBRARY_PATH": str(self.stub),
-                "PYTHONPATH": ":".join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1",
-                "TRITON_DEFAULT_FP_FUSION": "1"} | {name: str(value) for name, value in more.items()}
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "LD_LIBRARY_PATH": str(self.stub),
+            "PYTHONPATH": ":".join(map(str, path)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TRITON_DEFAULT_FP_FUSION": "1",
+        } | {name: str(value) for name, value in more.items()}
 
     def run(self, *arguments, site=True, timeout=240, cwd="/", **environment):
-        return subprocess.run([self.triton.python, *map(str, arguments)], text=True, capture_output=True, timeout=timeout,
-                              cwd=cwd, env=self.environment(site, **environment))
+        return subprocess.run(
+            [self.triton.python, *map(str, arguments)],
+            text=True,
+            capture_output=True,
+            timeout=timeout,
+            cwd=cwd,
+            env=self.environment(site, **environment),
+        )
 
     def launch(self, *what, **environment):
         """programs/launch.py, watched: (its report or None, stderr)."""

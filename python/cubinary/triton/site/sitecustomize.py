@@ -25,6 +25,7 @@ class _AfterTriton:
             def exec_module(module):
                 execute(module)
                 import cubinary.triton
+
                 cubinary.triton.install()
 
             spec.loader.exec_module = exec_module
@@ -34,7 +35,11 @@ class _AfterTriton:
 def _run_shadowed():
     places = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
-    if spec is not None and spec.loader is not None and os.path.abspath(spec.origin) != os.path.abspath(__file__):
+    if (
+        spec is not None
+        and spec.loader is not None
+        and os.path.abspath(spec.origin) != os.path.abspath(__file__)
+    ):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 

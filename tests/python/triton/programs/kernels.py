@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that the tests compile."""
+
 import triton
 import triton.language as tl
 
@@ -34,8 +35,10 @@ def persistent(x, n, NUM_SMS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def configs(hook=None):
-    return [triton.Config({"BLOCK": block}, num_warps=warps, pre_hook=hook)
-            for block, warps in ((64, 1), (128, 2), (256, 4))]
+    return [
+        triton.Config({"BLOCK": block}, num_warps=warps, pre_hook=hook)
+        for block, warps in ((64, 1), (128, 2), (256, 4))
+    ]
 
 
 @triton.autotune(configs=configs(), key=["n"])
@@ -59,8 +62,13 @@ def drop_first(choices, arguments, **_):
     return choices[1:] if arguments["n"] else choices
 
 
-@triton.autotune(configs=configs(), key=["n"], prune_configs_by={"early_config_prune": drop_first},
-                 reset_to_zero=["x"], restore_value=["x"])
+@triton.autotune(
+    configs=configs(),
+    key=["n"],
+    prune_configs_by={"early_config_prune": drop_first},
+    reset_to_zero=["x"],
+    restore_value=["x"],
+)
 @triton.jit
 def pruned(x, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

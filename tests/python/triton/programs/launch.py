@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that launches kernels and knows nothing of Cubinary. Prints what it did as one JSON object."""
+
 import ctypes
 import json
 import os
@@ -62,7 +63,9 @@ def run(what):
                 errors.append(f"{type(error).__name__}: {error}")
 
         for round_ in range(5):
-            threads = [threading.Thread(target=call, args=(1024 + 16 * (round_ + index % 2),)) for index in range(8)]
+            threads = [
+                threading.Thread(target=call, args=(1024 + 16 * (round_ + index % 2),)) for index in range(8)
+            ]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -79,5 +82,15 @@ report = {}
 for name in sys.argv[1:]:
     report |= {name: run(name)}
 driver = ctypes.CDLL("libcuda.so.1")
-print(json.dumps(report | {"launches": driver.stub_launches(), "started": started, "written": written,
-                           "benched": len(benched), "hook_calls": len(kernels.hooked_calls)}))
+print(
+    json.dumps(
+        report
+        | {
+            "launches": driver.stub_launches(),
+            "started": started,
+            "written": written,
+            "benched": len(benched),
+            "hook_calls": len(kernels.hooked_calls),
+        }
+    )
+)
