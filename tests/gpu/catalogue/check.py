@@ -9,6 +9,7 @@ infinities; bytes beside the outputs must stay. Exit status: 0 all right, 1 not,
 import argparse
 import fnmatch
 import itertools
+import math
 import os
 import pathlib
 import sys
@@ -18,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from cases import CASES
-from driver import Launch, Library
+from driver import Launch, Library, build
 from manifest import Manifest
 
 KERNELS = pathlib.Path(__file__).resolve().parents[3] / "kernels"
@@ -32,16 +33,17 @@ def combinations(manifest):
 
 
 def libraries(pattern, target, cache, jobs):
-    """{(kernel, types, compiled axes): Library}, compiled in parallel, largest first."""
+    """{(kernel, types, compiled axes): Library}, compiled in parallel."""
     found = {}
     for name in sorted(CASES):
         if fnmatch.fnmatch(name, pattern):
             manifest = Manifest(KERNELS / name)
             for types, axes in combinations(manifest):
                 found[key(name, types, axes)] = Library(manifest, types, axes, target, cache)
-    with ProcessPoolExecutor(jobs) as pool:
-        ordered = sorted(found.values(), key=lambda l: -len(l.entries) * l.path.name.count("rmsnorm"))
-        list(pool.map(Library.compile, ordered))
+    missing = [library.job() for library in found.values() if not library.path.exists()]
+    if missing:
+        with ProcessPoolExecutor(jobs) as pool:
+            list(pool.map(build, missing))
     return found
 
 
@@ -141,6 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernel", default="*")
     parser.add_argument("--quick", action="store_true", help="two placements, two configs")
+    parser.add_argument("--small", action="store_true", help="only shapes of less than 2^18 elements")
     parser.add_argument("--cache", default="/tmp/cubinary-catalogue")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only-compile", metavar="TARGET")
@@ -169,6 +172,8 @@ def main():
             library = found[key(name, types, axes)]
             library.load()
             for case in CASES[name]:
+                if options.small and math.prod(case[a] for a in manifest.axes) >= 1 << 18:
+                    continue
                 if all(case[a] == v for a, v in axes.items()):
                     check(report, library, name, types, case, False, options.quick, info)
                     check(report, library, name, types, case, True, options.quick, info)

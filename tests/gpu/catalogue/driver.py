@@ -73,6 +73,16 @@ class _Config(ctypes.Structure):
                 ("count", ctypes.c_uint)]
 
 
+def build(job):
+    """Compiles a library that is not in the cache yet."""
+    path, sources, include, entries, target = job
+    if not path.exists():
+        built = compile_entries(sources, include, entries, target)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(lzma.compress(pickle.dumps(built), preset=1))
+        part.rename(path)
+
+
 class Library:
     """A kernel's code for some types and compiled axes: one cubin with every config's entry.
 
@@ -93,16 +103,12 @@ class Library:
         self.path = pathlib.Path(cache) / f"{manifest.name}-{digest.hexdigest()[:24]}"
         self.functions = {}
 
-    def compile(self):
-        if not self.path.exists():
-            built = compile_entries(self.sources, self.include, self.entries, self.target)
-            part = self.path.with_suffix(f".{os.getpid()}")
-            part.write_bytes(lzma.compress(pickle.dumps(built), preset=1))
-            part.rename(self.path)
-        return self.path
+    def job(self):
+        """What `build` needs: plain data, for another process."""
+        return self.path, self.sources, self.include, self.entries, self.target
 
     def load(self):
-        self.compile()
+        build(self.job())
         cubin, self.symbols = pickle.loads(lzma.decompress(self.path.read_bytes()))
         self.module = Driver.get().load(cubin)
 
