@@ -5,22 +5,24 @@ libcubinary, which checks the signature and every digest. Several processes may 
 import ctypes
 import os
 
+_MESSAGE_BYTES = 4096
+
 
 def fill(folder, index_name):
-    """Hydrate `folder` unless it has an index already, or no source was named. Raises cubinary.Error, with what
-    libcubinary says."""
+    """Hydrate `folder` unless it has an index already, or no source was named. Raises cubinary.Error, with
+    what libcubinary says."""
     source = os.environ.get("CUBINARY_TRITON_SOURCE", "")
     if not source or os.path.exists(os.path.join(folder, index_name)):
         return
     from .. import library
     from ..errors import Error
 
-    keys = [key for key in os.environ.get("CUBINARY_TRITON_KEY", "").split(":") if key]
+    keys = os.environ.get("CUBINARY_TRITON_KEY", "")
     if not keys:
         raise Error(
             "usage",
-            "CUBINARY_TRITON_SOURCE names a release, but CUBINARY_TRITON_KEY names no public key to check "
-            "it with: export CUBINARY_TRITON_KEY=release.pub",
+            "CUBINARY_TRITON_SOURCE names a release, but CUBINARY_TRITON_KEY names no public key to check it "
+            "with: export CUBINARY_TRITON_KEY=release.pub.",
         )
     loaded = library.load()
     try:
@@ -29,11 +31,12 @@ def fill(folder, index_name):
         raise Error(
             "environment",
             f"this libcubinary ({library.version()}) cannot hydrate: run `cubinary-fetch hydrate {source} "
-            f"--key {keys[0]} --cache {folder}` before the program",
+            f"--key {keys} --cache {folder}` before the program.",
         ) from None
-    hydrate.restype, hydrate.argtypes = ctypes.c_int, [ctypes.POINTER(library.Options), ctypes.c_char_p]
-    options = library.make(library.Options)
-    options.source = source.encode()
-    array = (ctypes.c_char_p * len(keys))(*[key.encode() for key in keys])
-    options.keys, options.key_count = array, len(keys)
-    library.check(hydrate(ctypes.byref(options), folder.encode()))
+    text, size = ctypes.c_char_p, ctypes.c_size_t
+    hydrate.restype, hydrate.argtypes = ctypes.c_int, [text, text, text, text, text, size]
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    status = hydrate(source.encode(), keys.encode(), os.fsencode(folder), None, message, _MESSAGE_BYTES)
+    if status:
+        said = message.value.decode(errors="replace").rstrip(".")
+        raise Error(library.load().cubinary_status_name(status).decode(), f"{source}: {said}.")
