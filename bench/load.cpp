@@ -130,9 +130,9 @@ Result<int> run(const std::string& source, const std::string& key, int rounds) {
         distinct.try_emplace(entry.artifact, Code{&table, entry.artifact, entry.size, symbols});
       }
       for (auto& [digest, code] : distinct) {
-        TRY_ASSIGN(const core::Bytes data,
+        TRY_ASSIGN(const client::SharedBytes data,
                    release->artifact(table, digest, client::deadline_after(600)));
-        TRY(core::write_file_atomic(scratch / "plain" / digest.hex(), data));
+        TRY(core::write_file_atomic(scratch / "plain" / digest.hex(), data.view()));
         bytes += code.size;
         codes.push_back(std::move(code));
       }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,7 @@ using core::fail;
 using core::Result;
 
 constexpr std::uint64_t k_max_token_bytes = 64U << 10U;
+constexpr std::uint64_t k_max_lock_bytes = 64U << 20U;
 
 struct FetchArguments {
   SourceArguments source;
@@ -32,12 +34,15 @@ struct FetchArguments {
   std::string kernel;
   std::vector<std::string> targets;
   std::string device_class;
+  std::string lock;
+  std::size_t parallel = 8;
   bool json = false;
 };
 
 Result<client::FetchFilter> filter_of(const FetchArguments& arguments) {
   client::FetchFilter filter;
   filter.kernel_glob = arguments.kernel;
+  filter.width = arguments.parallel;
   for (const auto& text : arguments.targets) {
     TRY_ASSIGN(const core::Target target, core::Target::parse(text));
     filter.targets.push_back(target);
@@ -120,6 +125,54 @@ json::Value to_json(const client::Release& release, const client::Cache& cache,
   return object;
 }
 
+/// The index a lock file pins; none when there is no such file yet.
+Result<std::optional<core::Digest>> read_lock(const std::string& path) {
+  const auto text = core::read_text_file(path, k_max_lock_bytes);
+  if (!text) {
+    if (text.error().code == ErrorCode::not_found) {
+      return std::optional<core::Digest>();
+    }
+    return fail(text.error());
+  }
+  const auto read = [&]() -> Result<core::Digest> {
+    TRY_ASSIGN(const json::Value value, json::parse(*text));
+    const json::Node top(value, "lock file");
+    TRY_ASSIGN(const std::int64_t version, top.integer("lock", 1, 1'000'000));
+    if (version != 1) {
+      return fail(ErrorCode::newer_format,
+                  "format " + std::to_string(version) + " is not one this version reads");
+    }
+    TRY_ASSIGN(const std::string index, top.text("index"));
+    return core::Digest::parse(index);
+  };
+  const auto index = read();
+  if (!index) {
+    return fail(index.error().with_context("the lock file " + path));
+  }
+  return std::optional(*index);
+}
+
+/// A line an artifact, so that what a new release changes shows in a diff.
+Result<void> write_lock(const std::string& path, const client::Release& release,
+                        const client::FetchReport& report) {
+  std::string artifacts;
+  for (const auto& artifact : report.artifacts) {
+    artifacts += (artifacts.empty() ? "  " : ",\n  ") +
+                 json::to_text(json::Object{{"artifact", artifact.digest.text()},
+                                            {"kernel", artifact.kernel},
+                                            {"target", artifact.target.text()}});
+  }
+  const json::Object top{{"index", release.index_digest().text()},
+                         {"key", release.key_id()},
+                         {"lock", 1},
+                         {"release", release.name()},
+                         {"serial", release.statement() ? release.statement()->serial : 0}};
+  std::string text = json::to_text(top);
+  text.pop_back();
+  text += ",\n\"artifacts\":[\n" + artifacts + "\n]}\n";
+  return core::write_file_atomic(path, core::as_bytes(text));
+}
+
 Result<int> run_fetch(const FetchArguments& arguments) {
   TRY_ASSIGN(const client::FetchFilter filter, filter_of(arguments));
   const std::filesystem::path directory = arguments.cache.empty()
@@ -137,7 +190,11 @@ Result<int> run_fetch(const FetchArguments& arguments) {
   const auto deadline = client::deadline_after(arguments.source.timeout_seconds);
   auto cache = std::make_shared<client::Cache>(
       client::Cache::Options{.directory = directory, .durable = true, .log = print_warning});
-  TRY_ASSIGN(const auto release, open_release(arguments.source, cache, deadline, true));
+  SourceArguments source = arguments.source;
+  if (!arguments.lock.empty()) {
+    TRY_ASSIGN(source.pinned, read_lock(arguments.lock));
+  }
+  TRY_ASSIGN(const auto release, open_release(source, cache, deadline, true));
 
   const bool interactive = ::isatty(STDERR_FILENO) != 0 && !arguments.json;
   auto report = client::fetch(*release, filter, deadline,
@@ -150,6 +207,9 @@ Result<int> run_fetch(const FetchArguments& arguments) {
   }
   if (auto written = cache->flush(); !written) {
     return fail(written.error().with_context("what was fetched could not be kept"));
+  }
+  if (!arguments.lock.empty() && !source.pinned) {
+    TRY(write_lock(arguments.lock, *release, *report));
   }
   if (arguments.json) {
     std::printf("%s\n", json::to_text(to_json(*release, *cache, *report)).c_str());
@@ -204,6 +264,7 @@ Result<std::unique_ptr<client::Release>> open_release(const SourceArguments& arg
   options.trust.allow_expired = arguments.allow_expired;
   options.trust.remember_serial = remember_serial;
   options.offline = arguments.offline;
+  options.pinned = arguments.pinned;
   options.token = arguments.token;
   if (options.token.empty()) {
     if (const char* token = std::getenv("CUBINARY_TOKEN"); token != nullptr) {
@@ -232,6 +293,13 @@ std::function<Result<int>()> describe_fetch(CLI::App& app) {
                  "only targets that run on this device class");
   app.add_flag("--offline", arguments->source.offline,
                "touch no network: check that the cache holds it all");
+  app.add_option("--lock", arguments->lock,
+                 "file that pins the release by digest: written when it is missing, obeyed when it "
+                 "is there, wherever the tag points now")
+      ->type_name("FILE");
+  app.add_option("--parallel", arguments->parallel, "packs on their way at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(
       "Example:\n  cubinary-fetch https://kernels.example.com:prod --key release.pub "

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct SourceArguments {
   bool allow_unsigned = false;
   bool allow_expired = false;
   bool offline = false;
+  std::optional<core::Digest> pinned = {};  ///< this index and no other
 };
 /// Adds --key, --token-file, --timeout, --allow-unsigned and --allow-expired.
 void describe_trust(CLI::App& app, SourceArguments& arguments);

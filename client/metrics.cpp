@@ -37,6 +37,11 @@ void Metrics::missed() {
   ++m_stats.cache_misses;
 }
 
+void Metrics::spent(Phase phase, double milliseconds) {
+  const std::lock_guard lock(m_mutex);
+  m_stats.milliseconds.at(static_cast<std::size_t>(phase)) += milliseconds;
+}
+
 Stats Metrics::stats() const {
   const std::lock_guard lock(m_mutex);
   return m_stats;

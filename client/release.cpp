@@ -21,7 +21,11 @@ namespace json = core::json;
 
 constexpr std::size_t k_tags_compared = 16;
 
-bool is_signature_tag(std::string_view tag) {
+/// A tag that stands for no release.
+bool is_attached_tag(std::string_view tag) {
+  if (tag == core::k_revocations_tag) {
+    return true;
+  }
   return tag.starts_with("sha256-") && core::Digest::parse(tag.substr(7)).has_value();
 }
 
@@ -43,9 +47,12 @@ std::string joined(const std::vector<std::string>& names) {
   return result;
 }
 
-/// Where an offline client finds what a tag last meant.
+/// Where an offline client finds what a tag last meant, or the signature of a pinned index.
 std::string release_record(const std::string& place, const std::string& tag) {
   return "release " + place + " " + tag;
+}
+std::string pinned_record(const std::string& place, const core::Digest& index) {
+  return release_record(place, "@" + index.text());
 }
 
 }  // namespace
@@ -74,14 +81,18 @@ Result<std::unique_ptr<Release>> Release::open(const SourceName& name, ReleaseOp
     TRY(release->open_online(name));
   }
   TRY(release->check_serial(name));
+  TRY(release->read_revocations(name));
 
   if (!release->m_options.offline || release->m_source) {
     const json::Object record{{"index", release->m_index_digest.text()},
                               {"signature", release->m_signature_digest.text()},
                               {"tag", release->m_tag}};
     const std::string text = json::to_text(record);
-    for (const std::string& tag : std::set<std::string>{name.tag, release->m_tag}) {
-      const std::string key = release_record(release->m_place, tag);
+    const auto& pinned = release->m_options.pinned;
+    for (const std::string& key :
+         pinned ? std::set<std::string>{pinned_record(release->m_place, *pinned)}
+                : std::set<std::string>{release_record(release->m_place, name.tag),
+                                        release_record(release->m_place, release->m_tag)}) {
       if (release->m_cache->find_record(key) != text) {
         release->m_cache->put_record(key, text);
       }
@@ -92,7 +103,7 @@ Result<std::unique_ptr<Release>> Release::open(const SourceName& name, ReleaseOp
 
 Result<std::string> Release::choose_tag(const SourceName& name) {
   TRY_ASSIGN(auto tags, m_source->tags(m_options.deadline));
-  std::erase_if(tags, [](const Tag& tag) { return is_signature_tag(tag.name); });
+  std::erase_if(tags, [](const Tag& tag) { return is_attached_tag(tag.name); });
   std::vector<std::string> names;
   for (const auto& tag : tags) {
     names.push_back(tag.name);
@@ -119,6 +130,35 @@ Result<std::string> Release::choose_tag(const SourceName& name) {
 
 Result<void> Release::open_online(const SourceName& name) {
   TRY_ASSIGN(m_source, open_source(name, {.token = m_options.token}));
+  TRY_ASSIGN(const Document index, find_index(name));
+  if (!m_options.trust.keys.empty()) {
+    const Spent spent(*m_options.metrics, Phase::signature);
+    TRY_ASSIGN(const auto signature, find_signature());
+    if (signature) {
+      m_signature_digest = *signature;
+    } else if (!m_options.trust.allow_unsigned) {
+      return fail(ErrorCode::signature,
+                  "release \"" + m_tag + "\" in " + m_place + " is not signed (no tag " +
+                      oci::signature_tag(m_index_digest) +
+                      "): sign it (cubinary release sign), or copy its signature tag too");
+    }
+  }
+  m_cache->put(Cache::Kind::blob, m_index_digest, index.bytes);
+  return {};
+}
+
+Result<Document> Release::find_index(const SourceName& name) {
+  const Spent spent(*m_options.metrics, Phase::index);
+  if (m_options.pinned) {
+    m_tag = name.tag.empty() ? m_options.pinned->text() : name.tag;
+    auto document = m_source->manifest(m_options.pinned->text(), m_options.deadline);
+    if (!document) {
+      return fail(document.error().with_context("the pinned release"));
+    }
+    m_index_digest = document->digest;
+    TRY(read_index(document->bytes));
+    return *std::move(document);
+  }
   m_tag = name.tag;
   if (m_tag.empty()) {
     TRY_ASSIGN(m_tag, choose_tag(name));
@@ -128,7 +168,7 @@ Result<void> Release::open_online(const SourceName& name) {
     std::vector<std::string> names;
     if (const auto tags = m_source->tags(m_options.deadline)) {
       for (const auto& tag : *tags) {
-        if (!is_signature_tag(tag.name)) {
+        if (!is_attached_tag(tag.name)) {
           names.push_back(tag.name);
         }
       }
@@ -147,20 +187,7 @@ Result<void> Release::open_online(const SourceName& name) {
   }
   m_index_digest = document->digest;
   TRY(read_index(document->bytes));
-
-  if (!m_options.trust.keys.empty()) {
-    TRY_ASSIGN(const auto signature, find_signature());
-    if (signature) {
-      m_signature_digest = *signature;
-    } else if (!m_options.trust.allow_unsigned) {
-      return fail(ErrorCode::signature,
-                  "release \"" + m_tag + "\" in " + m_place + " is not signed (no tag " +
-                      oci::signature_tag(m_index_digest) +
-                      "): sign it (cubinary release sign), or copy its signature tag too");
-    }
-  }
-  m_cache->put(Cache::Kind::blob, m_index_digest, document->bytes);
-  return {};
+  return *std::move(document);
 }
 
 Result<std::optional<core::Digest>> Release::find_signature() {
@@ -243,7 +270,10 @@ Result<void> Release::open_offline(const SourceName& name) {
                                           (name.tag.empty() ? "" : ":" + name.tag) +
                                           ": fetch it once with the network (cubinary-fetch)");
   };
-  const auto text = m_cache->find_record(release_record(m_place, name.tag));
+  auto text = m_cache->find_record(release_record(m_place, name.tag));
+  if (m_options.pinned && (!text || text->find(m_options.pinned->text()) == std::string::npos)) {
+    text = m_cache->find_record(pinned_record(m_place, *m_options.pinned));
+  }
   if (!text) {
     return missing("record");
   }
@@ -253,6 +283,9 @@ Result<void> Release::open_offline(const SourceName& name) {
   TRY_ASSIGN(const std::string signature_text, record.text("signature"));
   TRY_ASSIGN(m_tag, record.text("tag"));
   TRY_ASSIGN(m_index_digest, core::Digest::parse(index_text));
+  if (m_options.pinned && m_index_digest != *m_options.pinned) {
+    return missing("record of the pinned release");
+  }
   TRY_ASSIGN(m_signature_digest, core::Digest::parse(signature_text));
 
   const auto index = m_cache->find(Cache::Kind::blob, m_index_digest, oci::k_max_document_bytes);
@@ -303,7 +336,7 @@ Result<void> Release::read_index(core::ByteView bytes) {
 }
 
 Result<void> Release::check_serial(const SourceName& name) {
-  if (!m_statement || !m_options.trust.remember_serial) {
+  if (!m_statement || !m_options.trust.remember_serial || m_options.pinned) {
     return {};
   }
   const std::string key = "serial " + m_key_id + " " + name.repository + " " + m_tag;
@@ -342,6 +375,46 @@ Result<void> Release::check_serial(const SourceName& name) {
   return {};
 }
 
+Result<void> Release::read_revocations(const SourceName& name) {
+  if (m_options.trust.keys.empty()) {
+    return {};  // nothing could vouch for a list
+  }
+  TRY_ASSIGN(m_revoked, load_revocations(*m_cache, {.source = m_source.get(),
+                                                    .name = name,
+                                                    .keys = m_options.trust.keys,
+                                                    .deadline = m_options.deadline,
+                                                    .log = m_options.log}));
+  return check_revoked(m_index_digest, "release \"" + m_tag + "\" in " + m_place);
+}
+
+Result<void> Release::check_revoked(const core::Digest& digest, std::string_view what) const {
+  const auto found = m_revoked.find(digest);
+  if (found == m_revoked.end()) {
+    return {};
+  }
+  return fail(ErrorCode::revoked, std::string(what) + " is revoked (" + digest.text() + ")" +
+                                      (found->second.empty() ? "" : ": " + found->second) +
+                                      "; use another release");
+}
+
+void Release::drop_revoked(core::Catalogue& catalogue) const {
+  if (m_revoked.empty()) {
+    return;
+  }
+  std::size_t dropped = 0;
+  for (core::KernelTable& table : catalogue.kernels) {
+    const bool whole = m_revoked.contains(table.pack);
+    dropped += std::erase_if(table.entries, [&](const core::TableEntry& entry) {
+      return whole || m_revoked.contains(entry.artifact);
+    });
+  }
+  if (dropped != 0) {
+    m_options.log("release " + name() + ", target " + catalogue.target.text() + ": " +
+                  std::to_string(dropped) + (dropped == 1 ? " entry uses" : " entries use") +
+                  " revoked code and count as not there");
+  }
+}
+
 Result<core::Bytes> Release::document(const core::Digest& digest, std::uint64_t max_bytes,
                                       std::optional<std::uint64_t> size, Deadline deadline) {
   if (auto cached = m_cache->find(Cache::Kind::blob, digest, max_bytes)) {
@@ -373,6 +446,7 @@ Result<oci::Manifest> Release::target_manifest(const core::Target& target, Deadl
   const oci::Descriptor& descriptor =
       m_index.manifests[m_target_manifests[static_cast<std::size_t>(at - m_targets.begin())]];
   const std::string where = "release " + name() + ", target " + target.text();
+  TRY(check_revoked(descriptor.digest, where));
   const auto bad = [&](std::string_view why) {
     return fail(ErrorCode::corrupt, where + ": " + std::string(why));
   };
@@ -403,6 +477,7 @@ Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Ta
       return found->second;
     }
   }
+  const Spent spent(*m_options.metrics, Phase::catalogue);
   const std::string where = "release " + name() + ", target " + target.text();
   const auto bad = [&](std::string_view why) {
     return fail(ErrorCode::corrupt, where + ": " + std::string(why));
@@ -415,6 +490,7 @@ Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Ta
     return fail(ErrorCode::too_large,
                 where + ": its catalogue has " + std::to_string(manifest->config.size) + " bytes");
   }
+  TRY(check_revoked(manifest->config.digest, where));
   TRY_ASSIGN(
       const core::Bytes catalogue_bytes,
       document(manifest->config.digest, manifest->config.size, manifest->config.size, deadline));
@@ -439,6 +515,7 @@ Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Ta
       return bad("the pack of kernel " + table.name + " is not among its layers");
     }
   }
+  drop_revoked(*catalogue);
   auto shared = std::make_shared<const core::Catalogue>(*std::move(catalogue));
   const std::lock_guard lock(m_mutex);
   return m_catalogues.emplace(target, std::move(shared)).first->second;

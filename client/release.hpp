@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/cache.hpp"
+#include "client/revocations.hpp"
 #include "client/source.hpp"
 #include "core/base/result.hpp"
 #include "core/model/target.hpp"
@@ -35,6 +36,8 @@ struct TrustOptions {
 struct ReleaseOptions {
   TrustOptions trust;
   bool offline = false;  ///< only the cache; `Release` then has no source
+  /// This index and no other, wherever its tag points now; its serial is then not compared.
+  std::optional<core::Digest> pinned = {};
   std::string token;
   Deadline deadline;
   Log log;
@@ -62,6 +65,8 @@ class Release {
   /// What the release is called: by its signature, else by its tag.
   [[nodiscard]] const std::string& name() const { return m_statement ? m_statement->name : m_tag; }
   [[nodiscard]] const std::vector<core::Target>& targets() const { return m_targets; }
+  /// What the repository's owner has revoked. Entries that use such code are in no catalogue.
+  [[nodiscard]] const Revoked& revoked() const { return m_revoked; }
 
   /// The catalogue of one of `targets()`; fetched and checked once, then shared.
   [[nodiscard]] core::Result<std::shared_ptr<const core::Catalogue>> catalogue(
@@ -96,12 +101,19 @@ class Release {
   Release() = default;
   core::Result<std::string> choose_tag(const SourceName& name);
   core::Result<void> open_online(const SourceName& name);
+  core::Result<Document> find_index(const SourceName& name);
   core::Result<void> open_offline(const SourceName& name);
   core::Result<void> read_index(core::ByteView bytes);
   /// The signature's manifest, checked; none when there is no signature at all.
   core::Result<std::optional<core::Digest>> find_signature();
   core::Result<void> check_signature(const core::Digest& manifest_digest, core::ByteView manifest);
   core::Result<void> check_serial(const SourceName& name);
+  core::Result<void> read_revocations(const SourceName& name);
+  /// `revoked` when the digest is on the list; `what` begins the message.
+  [[nodiscard]] core::Result<void> check_revoked(const core::Digest& digest,
+                                                 std::string_view what) const;
+  /// Leaves out entries whose code is revoked, and says so.
+  void drop_revoked(core::Catalogue& catalogue) const;
   core::Result<core::oci::Manifest> target_manifest(const core::Target& target, Deadline deadline);
   core::Result<core::Bytes> document(const core::Digest& digest, std::uint64_t max_bytes,
                                      std::optional<std::uint64_t> size, Deadline deadline);
@@ -125,6 +137,7 @@ class Release {
   std::vector<std::size_t> m_target_manifests;  ///< index into m_index.manifests, a target each
   std::optional<core::ReleaseStatement> m_statement;
   std::string m_key_id;
+  Revoked m_revoked;
   core::Digest m_signature_digest;  ///< the signature's manifest; zero when unsigned
 
   std::mutex m_mutex;

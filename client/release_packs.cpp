@@ -59,11 +59,11 @@ std::optional<SharedBytes> Release::find_artifact(const core::KernelTable& table
   if (auto bytes = find_recent(digest)) {
     return bytes;
   }
-  const auto begin = Clock::now();
+  const Spent spent(*m_options.metrics, Phase::read);
   auto bytes = m_cache->find_shared(Cache::Kind::artifact, digest, table.pack_raw_size);
   if (bytes) {
     m_options.metrics->record(
-        {EventKind::hit, table.name, bytes->view().size(), milliseconds_since(begin)});
+        {EventKind::hit, table.name, bytes->view().size(), spent.milliseconds()});
   }
   return bytes;
 }
@@ -86,9 +86,18 @@ Result<std::map<core::Digest, SharedBytes>> Release::unpack(const core::KernelTa
                     " does not hold its code: fetch it once with the network (cubinary-fetch)");
   }
   const auto begin = Clock::now();
-  TRY_ASSIGN(const core::Bytes frame, m_source->blob(table.pack, table.pack_size, deadline));
-  auto unpacked =
-      core::decompress(frame, {.max_bytes = table.pack_raw_size, .dictionary = {}, .prefix = {}});
+  Metrics& metrics = *m_options.metrics;
+  core::Bytes frame;
+  {
+    const Spent spent(metrics, Phase::receive);
+    TRY_ASSIGN(frame, m_source->blob(table.pack, table.pack_size, deadline));
+  }
+  Result<core::Bytes> unpacked;
+  {
+    const Spent spent(metrics, Phase::unpack);
+    unpacked =
+        core::decompress(frame, {.max_bytes = table.pack_raw_size, .dictionary = {}, .prefix = {}});
+  }
   if (!unpacked) {
     return fail(unpacked.error().with_context(where));
   }
@@ -99,6 +108,7 @@ Result<std::map<core::Digest, SharedBytes>> Release::unpack(const core::KernelTa
   }
   const SharedBytes raw(*std::move(unpacked));
   std::map<core::Digest, SharedBytes> artifacts;
+  const Spent verifying(metrics, Phase::verify);
   for (const core::TableEntry& entry : table.entries) {
     if (artifacts.contains(entry.artifact)) {
       continue;
@@ -118,8 +128,7 @@ Result<std::map<core::Digest, SharedBytes>> Release::unpack(const core::KernelTa
     m_cache->put(Cache::Kind::artifact, digest, bytes);
     remember(digest, bytes);
   }
-  m_options.metrics->record(
-      {EventKind::fetch, table.name, table.pack_size, milliseconds_since(begin)});
+  metrics.record({EventKind::fetch, table.name, table.pack_size, milliseconds_since(begin)});
   return artifacts;
 }
 

@@ -49,3 +49,21 @@ function(cubinary_link_runtime_statically target)
     target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
   endif()
 endfunction()
+
+# Release programs and libraries run on glibc 2.28 wherever they were linked (client/glibc_floor.c says how).
+# What is older lives in these three there; as stubs they exist everywhere.
+function(cubinary_lower_glibc_floor target)
+  if(NOT CUBINARY_STATIC OR CUBINARY_SANITIZE OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    return()
+  endif()
+  set(source ${CMAKE_SOURCE_DIR}/client/glibc_floor.c)
+  target_sources(${target} PRIVATE ${source})
+  set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
+    COMPILE_OPTIONS "-fno-lto;-fno-builtin")
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:CUBINARY_GLIBC_FLOOR_PROGRAM>)
+  endif()
+  target_link_options(${target} PRIVATE
+    LINKER:--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -l:libm.so.6 LINKER:--pop-state)
+endfunction()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string_view>
 
+#include "store/changes.hpp"
 #include "store/connection.hpp"
 #include "store/maintenance.hpp"
 #include "store/shrink.hpp"
@@ -58,6 +59,9 @@ Result<GcResult> collect(Connection& connection) {
              delete_rows(connection,
                          "DELETE FROM blob WHERE id NOT IN (SELECT blob_id FROM release_blob) "
                          "AND id NOT IN (SELECT blob_id FROM referrer) "
+                         // The revocation list's, which no release holds.
+                         "AND media_type NOT IN ('application/vnd.dsse.envelope.v1+json', "
+                         "'application/vnd.oci.empty.v1+json') "
                          "AND digest NOT IN (SELECT digest FROM tag)"));
   TRY_ASSIGN(const std::uint64_t after, stored_bytes(connection));
   result.bytes = bytes - after;
@@ -79,6 +83,11 @@ Result<GcResult> gc(Store& store, bool dry_run) {
   const auto written = store.write([&](Writer& writer) -> Result<void> {
     TRY_ASSIGN(result, collect(writer.connection()));
     counted = true;
+    TRY(record_change(writer, "store gc", "",
+                      {{"candidates", result.candidates},
+                       {"artifacts", result.artifacts},
+                       {"blobs", result.blobs},
+                       {"bytes", result.bytes}}));
     // A failing body is rolled back: a dry run does all the work and keeps none of it.
     return dry_run ? core::fail(core::ErrorCode::cancelled, "dry run") : Result<void>();
   });

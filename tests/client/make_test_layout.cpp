@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // make_test_layout DIR KEYFILE [name=v1] [serial=1] [expires=0] [targets=a,b] [channel=prod]…
-// [note=x] Adds a release to the layout DIR, signed by KEYFILE (made with KEYFILE.pub when missing;
+// [note=x] [revoke=DIGEST]… Adds a release to the layout DIR, signed by KEYFILE (made with
+// KEYFILE.pub when missing;
 // "-": not signed). For tests that drive the programs.
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@ using namespace cubinary;
 
 static core::Result<void> run(int argc, char** argv) {
   test::TestRelease release;
+  core::RevocationList revocations;  // serial=N revoke=DIGEST…: only this list is written
   for (int i = 3; i < argc; ++i) {
     const std::string text = argv[i];
     const auto equals = text.find('=');
@@ -33,6 +35,9 @@ static core::Result<void> run(int argc, char** argv) {
       }
     } else if (key == "channel") {
       release.channels.push_back(value);
+    } else if (key == "revoke") {
+      TRY_ASSIGN(const core::Digest digest, core::Digest::parse(value));
+      revocations.revoked.push_back({digest, "as a test asked", 1'700'000'000});
     } else if (key == "note") {
       release.note = value;
     } else {
@@ -50,6 +55,10 @@ static core::Result<void> run(int argc, char** argv) {
       TRY(core::write_file_atomic(key_path + ".pub", core::as_bytes(made.public_key().to_pem())));
       keys.push_back(std::move(made));
     }
+  }
+  if (!revocations.revoked.empty()) {
+    revocations.serial = release.serial;
+    return test::write_revocations(argv[1], revocations, keys);
   }
   TRY_ASSIGN(const core::Digest digest, test::write_release(argv[1], release, keys));
   std::printf("%s\n", digest.text().c_str());

@@ -281,6 +281,22 @@ Result<core::Digest> write_release(const std::filesystem::path& directory,
   return top.digest;
 }
 
+Result<void> write_revocations(const std::filesystem::path& directory,
+                               const core::RevocationList& list,
+                               std::span<const core::PrivateKey> keys) {
+  const Blobs blobs{directory};
+  TRY_ASSIGN(const std::string envelope, core::dsse_sign(core::k_statement_payload_type,
+                                                         core::revocations_to_json(list), keys));
+  oci::Manifest manifest;
+  manifest.artifact_type = core::k_revocations_artifact_type;
+  TRY_ASSIGN(manifest.config, blobs.put(oci::k_empty_type, core::as_bytes("{}")));
+  TRY_ASSIGN(oci::Descriptor layer, blobs.put(oci::k_dsse_type, core::as_bytes(envelope)));
+  manifest.layers.push_back(std::move(layer));
+  TRY_ASSIGN(const oci::Descriptor top,
+             blobs.put(oci::k_manifest_type, core::as_bytes(oci::to_json(manifest))));
+  return write_tags(directory, {{std::string(core::k_revocations_tag), top}});
+}
+
 std::string interface_of(std::string_view kernel) {
   return table_of(kernel == "scale" ? k_scale : k_split).interface.text();
 }

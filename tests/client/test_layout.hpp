@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/wire/revocation.hpp"
 #include "core/wire/signature.hpp"
 
 /// Signed releases of hand-made kernels whose code only the recording driver takes, written as an
@@ -31,6 +32,11 @@ struct TestRelease {
 [[nodiscard]] core::Result<core::Digest> write_release(const std::filesystem::path& directory,
                                                        const TestRelease& release,
                                                        std::span<const core::PrivateKey> keys);
+
+/// Puts a signed revocation list into the layout, in place of the one before.
+[[nodiscard]] core::Result<void> write_revocations(const std::filesystem::path& directory,
+                                                   const core::RevocationList& list,
+                                                   std::span<const core::PrivateKey> keys);
 
 /// The interface of one of the kernels, "sha256:…".
 [[nodiscard]] std::string interface_of(std::string_view kernel);

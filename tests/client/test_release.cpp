@@ -241,3 +241,79 @@ TEST_CASE("one flipped byte anywhere in a layout is noticed") {
       std::make_shared<client::Cache>(client::Cache::Options{.directory = {}, .log = {}});
   CHECK(client::fetch(*fixture.open().value(), {}, soon()));
 }
+
+TEST_CASE("what is revoked does not load: a release, a catalogue, one artifact") {
+  Fixture fixture;
+  const core::Digest index = fixture.add({});
+  const auto revoke = [&](std::uint64_t serial, const core::Digest& digest,
+                          const PrivateKey& signer = key()) {
+    REQUIRE(test::write_revocations(fixture.layout,
+                                    {serial, 1, {{digest, "wrong for odd sizes", 1}}}, {{signer}}));
+  };
+  core::Digest artifact;
+  core::Digest catalogue_of;
+  {
+    const auto release = fixture.open().value();
+    const auto catalogue = release->catalogue(release->targets()[0], soon()).value();
+    artifact = catalogue->kernels[0].entries[0].artifact;
+    catalogue_of = catalogue->kernels[0].pack;
+  }
+
+  revoke(1, artifact);
+  {
+    const auto release = fixture.open().value();
+    CHECK(release->revoked().at(artifact) == "wrong for odd sizes");
+    std::size_t left = 0;
+    for (const auto& target : release->targets()) {
+      const auto catalogue = release->catalogue(target, soon()).value();
+      for (const auto& table : catalogue->kernels) {
+        for (const auto& entry : table.entries) {
+          CHECK(entry.artifact != artifact);
+          ++left;
+        }
+      }
+    }
+    CHECK(left > 0);
+  }
+  revoke(2, catalogue_of);  // a pack: the whole kernel is gone from that target
+  {
+    const auto release = fixture.open().value();
+    const auto catalogue = release->catalogue(release->targets()[0], soon()).value();
+    CHECK(catalogue->kernels[0].entries.empty());
+    CHECK_FALSE(catalogue->kernels[1].entries.empty());
+  }
+  revoke(3, index);
+  CHECK(fixture.open_error("", "wrong for odd sizes") == ErrorCode::revoked);
+
+  SECTION("an older list, or none, does not bring it back") {
+    revoke(1, artifact);
+    CHECK(fixture.open_error("", "revoked") == ErrorCode::revoked);
+    std::filesystem::remove_all(fixture.layout);
+    fixture.add({});
+    CHECK(fixture.open_error("", "revoked") == ErrorCode::revoked);
+  }
+  SECTION("a list by another key is refused") {
+    revoke(4, artifact, other_key());
+    CHECK(fixture.open_error("", "revocation list") == ErrorCode::signature);
+  }
+}
+
+TEST_CASE("a pinned index is opened wherever its tag points") {
+  Fixture fixture;
+  const core::Digest first = fixture.add({.name = "v1", .serial = 1, .channels = {"prod"}});
+  const core::Digest second =
+      fixture.add({.name = "v2", .serial = 2, .channels = {"prod"}, .note = "two"});
+  REQUIRE(fixture.open("prod").value()->index_digest() == second);
+  client::ReleaseOptions options;
+  options.trust = fixture.trust;
+  options.deadline = soon();
+  options.pinned = first;
+  const auto name = client::SourceName::parse(fixture.layout.string() + ":prod").value();
+  const auto release = Release::open(name, options, fixture.cache);
+  REQUIRE(release);
+  CHECK((*release)->index_digest() == first);
+  CHECK((*release)->name() == "v1");
+  CHECK(fixture.open("prod").value()->index_digest() == second);  // nothing was forgotten
+  options.pinned = core::sha256("another");
+  CHECK_FALSE(Release::open(name, options, fixture.cache));
+}
