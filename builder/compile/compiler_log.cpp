@@ -20,7 +20,7 @@ struct WayOut {
   std::string_view sign;
   std::string_view advice;
 };
-constexpr std::array<WayOut, 6> k_nvrtc_ways_out = {{
+constexpr std::array<WayOut, 5> k_nvrtc_ways_out = {{
     {"host functions are not allowed in JIT mode",
      "mark it __device__, or set backend = \"nvcc\" in the manifest"},
     {"__host__ function is not allowed in JIT mode",
@@ -29,12 +29,33 @@ constexpr std::array<WayOut, 6> k_nvrtc_ways_out = {{
     {"unrecognized token",
      "a byte order mark or another invisible character in a header stops NVRTC: remove it, or set "
      "backend = \"nvcc\" in the manifest"},
-    {"cannot open source file \"std",
-     "NVRTC has no host headers: use <cuda/std/…>, or set backend = \"nvcc\" in the manifest"},
-    {"cannot open source file \"c",
-     "NVRTC has no host headers: use <cuda/std/…>, or set backend = \"nvcc\" in the manifest"},
     {"Unresolved extern function", "define it in the sources: cubins are not linked with others"},
+    {"cannot determine which instance of overloaded",
+     "name one in the manifest's entry: static_cast<void(*)(double*)>(name)"},
 }};
+
+/// NVRTC compiles the expressions that name entries as a file of this name.
+constexpr std::string_view k_name_map = "__nv_name_map";
+
+/// What to do about a header that was not found.
+std::string_view header_way_out(std::string_view error) {
+  constexpr std::string_view k_sign = "cannot open source file \"";
+  const auto at = error.find(k_sign);
+  if (at == std::string_view::npos) {
+    return {};
+  }
+  std::string_view name = error.substr(at + k_sign.size());
+  name = name.substr(0, name.find('"'));
+  constexpr std::array<std::string_view, 12> k_host = {
+      "assert.h", "cuda.h",  "cuda_runtime_api.h", "float.h",  "limits.h", "math.h", "stddef.h",
+      "stdint.h", "stdio.h", "stdlib.h",           "string.h", "time.h"};
+  if (name.find('.') == std::string_view::npos ||
+      std::find(k_host.begin(), k_host.end(), name) != k_host.end()) {
+    return "NVRTC has no host headers: use <cuda/std/…>, leave it out where __CUDACC_RTC__ is "
+           "defined, or set backend = \"nvcc\" in the manifest";
+  }
+  return "name its folder in the manifest's include";
+}
 
 std::string trimmed(std::string_view line) {
   const std::size_t first = line.find_first_not_of(" \t\r");
@@ -60,6 +81,14 @@ std::string first_error(std::string_view log, core::Backend backend) {
       if (error.find(way.sign) != std::string::npos) {
         return error + ": " + std::string(way.advice);
       }
+    }
+    if (const std::string_view advice = header_way_out(error); !advice.empty()) {
+      return error + ": " + std::string(advice);
+    }
+    if (error.starts_with(k_name_map) && error.find("is undefined") != std::string::npos) {
+      return error +
+             ": is the entry misspelt in the manifest, or left out for this target "
+             "(#if __CUDA_ARCH__)?";
     }
   }
   return error;

@@ -55,6 +55,17 @@ TEST_CASE("the first error of a log comes with the way out") {
   const auto nvrtc = core::Backend::nvrtc;
   CHECK(first_error("k.cu(3): warning #1\n  k.cu(4): error: no such thing\nk.cu(5): error: x\n",
                     nvrtc) == "k.cu(4): error: no such thing");
+  const auto advice = [&](const std::string& error) { return first_error(error, nvrtc); };
+  CHECK(advice("a.h(3): catastrophic error: cannot open source file \"cassert\"\n")
+            .find("__CUDACC_RTC__") != std::string::npos);
+  CHECK(advice("a.h(3): catastrophic error: cannot open source file \"stdio.h\"\n")
+            .find("backend = \"nvcc\"") != std::string::npos);
+  CHECK(advice("a.h(3): catastrophic error: cannot open source file \"common.h\"\n")
+            .find("the manifest's include") != std::string::npos);
+  CHECK(advice("__nv_name_map(2): error: identifier \"k\" is undefined\n").find("misspelt") !=
+        std::string::npos);
+  CHECK(advice("k.cu(2): error: identifier \"k\" is undefined\n").find("misspelt") ==
+        std::string::npos);
   CHECK(first_error("", nvrtc).empty());
   CHECK(first_error("ptxas fatal   : Unresolved extern function '_Z3extv'\n", nvrtc)
             .find("define it in the sources") != std::string::npos);
