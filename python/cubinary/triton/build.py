@@ -103,6 +103,7 @@ def main(arguments=None):
     except ImportError as error:
         print(f"{error}", file=sys.stderr)
         return 3
+    note_versions(lines)
     from . import replay, stub
 
     with stub.libcuda():
@@ -112,6 +113,18 @@ def main(arguments=None):
             done = replay.records(options, lines)
         outcomes = list(done)
     return report(options, outcomes)
+
+
+def note_versions(lines):
+    """Entries serve the Triton and the Python that build them, whichever recorded."""
+    from .environment import python_abi, triton_version
+
+    here = (triton_version(), python_abi())
+    for triton, abi in sorted({(line.get("triton"), line.get("python_abi")) for line in lines} - {here}):
+        print(
+            f"note: recorded with Triton {triton} for {abi}; what is built here serves Triton {here[0]} for {here[1]}",
+            file=sys.stderr,
+        )
 
 
 def report(options, outcomes):
