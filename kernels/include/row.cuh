@@ -120,6 +120,7 @@ struct RowTile {
   long long packs[ROWS];  ///< in each row's body
   int head[ROWS];         ///< elements before the body
   int ends[ROWS];         ///< elements before and behind it
+  bool keep = true;       ///< false: all packs are `rest`
 
   /// Rows first_row … of x, contiguous [rows, cols].
   __device__ RowTile(const T* x, long long first_row, long long rows, long long cols)
@@ -141,7 +142,7 @@ struct RowTile {
 #pragma unroll
       for (int k = 0; k < KEEP; ++k) {
         const unsigned pack = threadIdx.x + k * blockDim.x;
-        if (pack < packs[i]) {
+        if (keep && pack < packs[i]) {
           use(i, k, static_cast<long long>(pack) * k_pack<T> + head[i]);
         }
       }
@@ -154,7 +155,8 @@ struct RowTile {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
 #pragma unroll UNROLL
-      for (long long pack = threadIdx.x + KEEP * blockDim.x; pack < packs[i]; pack += blockDim.x) {
+      for (long long pack = threadIdx.x + (keep ? KEEP * blockDim.x : 0); pack < packs[i];
+           pack += blockDim.x) {
         use(i, pack * k_pack<T> + head[i]);
       }
     }

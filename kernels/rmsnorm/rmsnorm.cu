@@ -15,7 +15,11 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
   RowReduce<ROWS> reduce(scratch);
   const float share = 1.0F / static_cast<float>(cols);
 
-  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
+  // A residual that lies otherwise in its packs is right but slow: to hold both would cost registers.
+  const bool alike = residual == nullptr || past_boundary(residual) == past_boundary(x);
+
+  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](RowTile<T, KEEP, ROWS, EDGES> tile) {
+    tile.keep = alike;
     const auto offset = [&](int i) { return (tile.first + i) * cols; };
     const auto added = [&](const RowPack<T>& a, const RowPack<T>& b) {
       float sum[N];
@@ -31,14 +35,22 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
       kept[i][k] = load_pack<N>(x + offset(i) + at, 0);
     });
     if (residual != nullptr) {
-      RowPack<T> more[ROWS][KEEP];
-      tile.kept([&](int i, int k, long long at) {
-        more[i][k] = load_any<N>(residual + offset(i) + at);
-      });
-      tile.kept([&](int i, int k, long long at) {
-        kept[i][k] = added(kept[i][k], more[i][k]);
-        store_any(residual + offset(i) + at, kept[i][k]);
-      });
+      constexpr int k_part = KEEP < 4 ? KEEP : 4;  // at once, for the registers' sake
+#pragma unroll
+      for (int part = 0; part < KEEP; part += k_part) {
+        RowPack<T> more[ROWS][k_part];
+        tile.kept([&](int i, int k, long long at) {
+          if (k / k_part * k_part == part) {
+            more[i][k - part] = load_pack<N>(residual + offset(i) + at, 0);
+          }
+        });
+        tile.kept([&](int i, int k, long long at) {
+          if (k / k_part * k_part == part) {
+            kept[i][k] = added(kept[i][k], more[i][k - part]);
+            store_pack(residual + offset(i) + at, 0, kept[i][k]);
+          }
+        });
+      }
     }
     float sum[ROWS] = {};
     tile.rim([&](int i, long long c) {
