@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     float score[tiles_m][tiles_n][4] = {};
     {
       unsigned fragment_q[2][tiles_m][4];
-      unsigned fragment_k[2][4];
+      unsigned fragment_k[4][4];
       const auto load_q = [&](int step) {
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
@@ -112,10 +112,12 @@ __global__ void __launch_bounds__(32 * WARPS)
       const auto load_k = [&](int at) {  // at: step, then keys
         const int step = at / (tiles_n / 2);
         const int pair = at % (tiles_n / 2);
-        load_matrices(fragment_k[at & 1], k_tile + (lane_k ^ step * 32) + pair * 16 * row_bytes);
+        load_matrices(fragment_k[at & 3], k_tile + (lane_k ^ step * 32) + pair * 16 * row_bytes);
       };
       load_q(0);
       load_k(0);
+      load_k(1);
+      load_k(2);
 #pragma unroll
       for (int at = 0; at < D / 16 * (tiles_n / 2); ++at) {
         const int step = at / (tiles_n / 2);
@@ -123,18 +125,30 @@ __global__ void __launch_bounds__(32 * WARPS)
         if (pair == 0 && step + 1 < D / 16) {
           load_q(step + 1);
         }
-        if (at + 1 < D / 16 * (tiles_n / 2)) {
-          load_k(at + 1);
+        if (at + 3 < D / 16 * (tiles_n / 2)) {
+          load_k(at + 3);
         }
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
-          multiply_add<T>(score[i][pair * 2], fragment_q[step & 1][i], fragment_k[at & 1][0],
-                          fragment_k[at & 1][1]);
-          multiply_add<T>(score[i][pair * 2 + 1], fragment_q[step & 1][i], fragment_k[at & 1][2],
-                          fragment_k[at & 1][3]);
+          multiply_add<T>(score[i][pair * 2], fragment_q[step & 1][i], fragment_k[at & 3][0],
+                          fragment_k[at & 3][1]);
+          multiply_add<T>(score[i][pair * 2 + 1], fragment_q[step & 1][i], fragment_k[at & 3][2],
+                          fragment_k[at & 3][3]);
         }
       }
     }
+
+    unsigned fragment_v[4][4];
+    const auto load_v = [&](int at) {  // at: keys, then columns
+      const int step = at / (tiles_d / 2);
+      const int pair = at % (tiles_d / 2);
+      load_matrices_transposed(fragment_v[at & 3],
+                               v_tile + (lane_v ^ pair * 32) + step * 16 * row_bytes);
+    };
+    // Early: they pass the time of the softmax.
+    load_v(0);
+    load_v(1);
+    load_v(2);
 
     const int key0 = block * BN;
     if (key0 + BN > kv_len || (causal != 0 && key0 + BN - 1 > q0 + warp * ROWS + ahead)) {
@@ -205,14 +219,6 @@ __global__ void __launch_bounds__(32 * WARPS)
     }
 
     // The exponentials lie in registers as the left operand needs them.
-    unsigned fragment_v[2][4];
-    const auto load_v = [&](int at) {  // at: keys, then columns
-      const int step = at / (tiles_d / 2);
-      const int pair = at % (tiles_d / 2);
-      load_matrices_transposed(fragment_v[at & 1],
-                               v_tile + (lane_v ^ pair * 32) + step * 16 * row_bytes);
-    };
-    load_v(0);
 #pragma unroll
     for (int step = 0; step < BN / 16; ++step) {
       unsigned weight[tiles_m][4];
@@ -227,15 +233,15 @@ __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
       for (int pair = 0; pair < tiles_d / 2; ++pair) {
         const int at = step * (tiles_d / 2) + pair;
-        if (at + 1 < BN / 16 * (tiles_d / 2)) {
-          load_v(at + 1);
+        if (at + 3 < BN / 16 * (tiles_d / 2)) {
+          load_v(at + 3);
         }
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
-          multiply_add<T>(out[i][pair * 2], weight[i], fragment_v[at & 1][0],
-                          fragment_v[at & 1][1]);
-          multiply_add<T>(out[i][pair * 2 + 1], weight[i], fragment_v[at & 1][2],
-                          fragment_v[at & 1][3]);
+          multiply_add<T>(out[i][pair * 2], weight[i], fragment_v[at & 3][0],
+                          fragment_v[at & 3][1]);
+          multiply_add<T>(out[i][pair * 2 + 1], weight[i], fragment_v[at & 3][2],
+                          fragment_v[at & 3][3]);
         }
       }
     }

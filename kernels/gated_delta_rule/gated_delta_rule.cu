@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block_index.cuh"
+#include "exp2.cuh"
 #include "operand.cuh"
 #include "tensor_core.cuh"
 #include "vector.cuh"
@@ -35,6 +36,26 @@ __device__ inline void store_shared(unsigned address, unsigned value) {
 /// Row-major 64 x 64 f32 matrices of the inversion; four floats between rows.
 constexpr int k_square = 68;
 
+/// sum[c] += left[k] * right[k * k_square + c] for k < SIZE; all 16-byte aligned.
+template <int SIZE, int WIDTH>
+__device__ inline void add_product(float (&sum)[WIDTH], const float* left, const float* right) {
+#pragma unroll 2
+  for (int k = 0; k < SIZE; k += 4) {
+    const Pack<float, 4> factors = load_pack<4>(left, k / 4);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+#pragma unroll
+      for (int c = 0; c < WIDTH; c += 4) {
+        const Pack<float, 4> values = load_pack<4>(right + (k + e) * k_square, c / 4);
+#pragma unroll
+        for (int d = 0; d < 4; ++d) {
+          sum[c + d] = fmaf(factors.value[e], values.value[d], sum[c + d]);
+        }
+      }
+    }
+  }
+}
+
 /// With the diagonal blocks of SIZE of x inverted, x[1][0] = -x[1][1] a[1][0] x[0][0] for each pair
 /// of them. The place of x[0][1] serves as scratch and is zero again afterwards.
 template <int SIZE>
@@ -46,15 +67,8 @@ __device__ inline void merge_inverses(float* x, const float* a) {
   const int row = in_pair / (SIZE / width);
   const int column = in_pair % (SIZE / width) * width;
   float sum[width] = {};
-  const float* left = a + (origin + SIZE + row) * k_square + origin;
-  const float* right = x + origin * k_square + origin + column;
-#pragma unroll 8
-  for (int k = 0; k < SIZE; ++k) {
-#pragma unroll
-    for (int c = 0; c < width; ++c) {
-      sum[c] = fmaf(left[k], right[k * k_square + c], sum[c]);
-    }
-  }
+  add_product<SIZE, width>(sum, a + (origin + SIZE + row) * k_square + origin,
+                           x + origin * k_square + origin + column);
   float* scratch = x + origin * k_square + origin + SIZE + column;
 #pragma unroll
   for (int c = 0; c < width; ++c) {
@@ -62,14 +76,7 @@ __device__ inline void merge_inverses(float* x, const float* a) {
     sum[c] = 0.0F;
   }
   __syncthreads();
-  left = x + (origin + SIZE + row) * k_square + origin + SIZE;
-#pragma unroll 8
-  for (int k = 0; k < SIZE; ++k) {
-#pragma unroll
-    for (int c = 0; c < width; ++c) {
-      sum[c] = fmaf(left[k], scratch[k * k_square + c], sum[c]);
-    }
-  }
+  add_product<SIZE, width>(sum, x + (origin + SIZE + row) * k_square + origin + SIZE, scratch);
   __syncthreads();
 #pragma unroll
   for (int c = 0; c < width; ++c) {
@@ -126,7 +133,8 @@ __device__ inline void multiply_by_inverse(T* to, unsigned left_tile, unsigned r
 
 /// A chunk of a head: w = X (diag(beta exp(G)) K) [64, DK], u = X (diag(beta) V) [64, DV],
 /// p = scale (Q K^T . L) [64, 64] and the scales, each [batch, heads, chunks, ...]. Arguments as in
-/// `scan`. One block a chunk; dynamic shared memory (2 * DK + DV) * 128 + 2 * 64 * 68 * 4 bytes.
+/// `scan`. One block a chunk; dynamic shared memory (DK + max(DK, DV)) * 128 + 2 * 64 * 68 * 4
+/// bytes.
 template <typename T, int DK, int DV, int ALIGN>
 __global__ void __launch_bounds__(k_threads)
     gated_delta_rule_prepare(T* w, T* u, T* p, float* scales, const T* q, const T* k, const T* v,
@@ -136,11 +144,12 @@ __global__ void __launch_bounds__(k_threads)
   constexpr unsigned key_bytes = k_chunk * DK * sizeof(T);
   const unsigned k_tile = shared_address(shared);
   const unsigned q_tile = k_tile + key_bytes;
-  const unsigned v_tile = q_tile + key_bytes;
-  float* a = reinterpret_cast<float*>(shared + 2 * key_bytes + k_chunk * DV * sizeof(T));
+  const unsigned v_tile = q_tile;  // V follows Q there
+  float* a = reinterpret_cast<float*>(shared + key_bytes + k_chunk * max(DK, DV) * sizeof(T));
   float* x = a + k_chunk * k_square;
   __shared__ float strength[k_chunk];
-  __shared__ float running[k_chunk];  // G
+  __shared__ float running[k_chunk];  // G, base 2
+  __shared__ float for_key[k_chunk];  // beta exp(G), and what normalises K
   __shared__ float k_norm[k_chunk];
   __shared__ float q_norm[k_chunk];
 
@@ -164,13 +173,11 @@ __global__ void __launch_bounds__(k_threads)
 
   copy_rows<T, k_chunk, DK, k_threads, ALIGN>(k_tile, k + key_at, key_stride, left);
   copy_rows<T, k_chunk, DK, k_threads, ALIGN>(q_tile, q + key_at, key_stride, left);
-  copy_rows<T, k_chunk, DV, k_threads, ALIGN>(v_tile, v + token0 * value_stride + head * DV,
-                                              value_stride, left);
   commit_copies();
   if (thread < k_chunk) {
     const bool inside = thread < left;
     strength[thread] = inside ? to_float(beta[(token0 + thread) * heads + head]) : 0.0F;
-    running[thread] = inside ? g[(token0 + thread) * heads + head] : 0.0F;
+    running[thread] = inside ? g[(token0 + thread) * heads + head] * 1.4426950408889634F : 0.0F;
   }
   wait_copies<0>();
   __syncthreads();
@@ -211,10 +218,11 @@ __global__ void __launch_bounds__(k_threads)
   const long long chunk_at = batch_head * chunks + chunk;
   if (thread < k_chunk) {
     float* out = scales + chunk_at * k_scales;
-    out[thread] = factor * q_norm[thread] * expf(running[thread]);
-    out[k_chunk + thread] = k_norm[thread] * expf(running[k_chunk - 1] - running[thread]);
+    out[thread] = factor * q_norm[thread] * fast_exp2(running[thread]);
+    out[k_chunk + thread] = k_norm[thread] * fast_exp2(running[k_chunk - 1] - running[thread]);
+    for_key[thread] = strength[thread] * fast_exp2(running[thread]) * k_norm[thread];
     if (thread == 0) {
-      out[2 * k_chunk] = expf(running[k_chunk - 1]);
+      out[2 * k_chunk] = fast_exp2(running[k_chunk - 1]);
     }
   }
 
@@ -252,7 +260,7 @@ __global__ void __launch_bounds__(k_threads)
         for (int e = 0; e < 2; ++e) {
           const int column = j * 8 + lane % 4 * 2 + e;
           const float decay =
-              row >= column ? expf(running[row] - running[column]) * k_norm[column] : 0.0F;
+              row >= column ? fast_exp2(running[row] - running[column]) * k_norm[column] : 0.0F;
           a[row * k_square + column] =
               row > column ? strength[row] * k_norm[row] * decay * kk[j][half * 2 + e] : 0.0F;
           scores[e] = row >= column ? factor * q_norm[row] * decay * qk[j][half * 2 + e] : 0.0F;
@@ -262,10 +270,10 @@ __global__ void __launch_bounds__(k_threads)
       }
     }
   }
-  for (int i = thread; i < k_chunk * k_square; i += k_threads) {
-    x[i] = 0.0F;
-  }
   __syncthreads();
+  copy_rows<T, k_chunk, DV, k_threads, ALIGN>(v_tile, v + token0 * value_stride + head * DV,
+                                              value_stride, left);
+  commit_copies();
 
   // The inverse: 16 x 16 blocks of the diagonal by substitution, a column a lane, then pairs of
   // them.
@@ -299,18 +307,18 @@ __global__ void __launch_bounds__(k_threads)
 #pragma unroll
     for (int e = 0; e < 8; e += 2) {
       const int column = c * 8 + e;
-      const float low = x[row * k_square + column] * strength[column];
-      const float high = x[row * k_square + column + 1] * strength[column + 1];
+      const float low = x[row * k_square + column];
+      const float high = x[row * k_square + column + 1];
       const unsigned at = chunk_offset<k_chunk>(row, c) + e * sizeof(T);
-      store_shared(for_u + at, pack_pair<T>(low, high));
-      store_shared(for_w + at, pack_pair<T>(low * expf(running[column]) * k_norm[column],
-                                            high * expf(running[column + 1]) * k_norm[column + 1]));
+      store_shared(for_u + at, pack_pair<T>(low * strength[column], high * strength[column + 1]));
+      store_shared(for_w + at, pack_pair<T>(low * for_key[column], high * for_key[column + 1]));
     }
   }
+  wait_copies<0>();
   __syncthreads();
 
   multiply_by_inverse<T, DK>(w + chunk_at * k_chunk * DK, for_w, k_tile, shared);
-  multiply_by_inverse<T, DV>(u + chunk_at * k_chunk * DV, for_u, v_tile, shared + 2 * key_bytes);
+  multiply_by_inverse<T, DV>(u + chunk_at * k_chunk * DV, for_u, v_tile, shared + key_bytes);
 }
 
 /// The chunks of a head in order, for BV columns of its state, which stay in registers.

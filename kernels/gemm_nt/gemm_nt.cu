@@ -68,16 +68,19 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
   const unsigned lane_b =
       a_bytes + chunk_offset<BK>(warp_column + lane / 16 * 8 + lane % 8, lane / 8 % 2);
   constexpr unsigned tile_bytes = 16 * BK * sizeof(T);
-  unsigned fragment_a[2][4];
+  // Loads run `ahead` rows of tiles before the products, as far as registers allow: ldmatrix is
+  // slow to answer when shared memory is busy.
+  constexpr int ahead = tiles_m == 4 ? 3 : 2;
+  constexpr int buffers_a = ahead == 2 && tiles_m != 2 ? 3 : ahead + 1 > 2 ? 4 : 2;
+  static_assert(ahead <= tiles_m && steps * tiles_m % buffers_a == 0,
+                "buffers go round in a slice");
+  unsigned fragment_a[buffers_a][4];
   unsigned fragment_b[2][tiles_n / 2][4];
   const auto load_a = [&](int buffer, unsigned stage_base, int step, int i) {
     load_matrices(fragment_a[buffer], stage_base + (lane_a ^ step * 32) + i * tile_bytes);
   };
-  const auto load_b = [&](int buffer, unsigned stage_base, int step) {
-#pragma unroll
-    for (int j = 0; j < tiles_n / 2; ++j) {
-      load_matrices(fragment_b[buffer][j], stage_base + (lane_b ^ step * 32) + j * tile_bytes);
-    }
+  const auto load_b = [&](int buffer, unsigned stage_base, int step, int j) {
+    load_matrices(fragment_b[buffer][j], stage_base + (lane_b ^ step * 32) + j * tile_bytes);
   };
 
   float sum[tiles_m][tiles_n][4] = {};
@@ -92,8 +95,14 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
   }
   wait_copies<STAGES - 2>();
   __syncthreads();
-  load_a(0, base, 0, 0);
-  load_b(0, base, 0);
+#pragma unroll
+  for (int i = 0; i < ahead; ++i) {
+    load_a(i, base, 0, i);
+  }
+#pragma unroll
+  for (int j = 0; j < tiles_n / 2; ++j) {
+    load_b(0, base, 0, j);
+  }
 
   unsigned stage_base = base;   // of the slice being multiplied
   int free_stage = STAGES - 1;  // of the slice to copy next
@@ -114,26 +123,30 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
       const int buffer_b = step % 2;
 #pragma unroll
       for (int i = 0; i < tiles_m; ++i) {
-        const int buffer_a = (step * tiles_m + i) % 2;
-        if (i < tiles_m - 1) {
-          load_a(buffer_a ^ 1, stage_base, step, i + 1);
-        } else {
-          if (step == steps - 1) {
-            finish_slice(next, free_stage);
-            // The next slice has arrived, and every warp has read the last of this one.
-            wait_copies<STAGES - 2>();
-            __syncthreads();
-            stage_base += stage_bytes;
-            if (stage_base == base + STAGES * stage_bytes) {
-              stage_base = base;
-            }
+        const int tile = step * tiles_m + i;  // of the slice's rows of tiles
+        if (step == steps - 1 && i == tiles_m - ahead) {
+          finish_slice(next, free_stage);
+          // The next slice has arrived, and every warp has read the last of this one.
+          wait_copies<STAGES - 2>();
+          __syncthreads();
+          stage_base += stage_bytes;
+          if (stage_base == base + STAGES * stage_bytes) {
+            stage_base = base;
           }
-          load_a(buffer_a ^ 1, stage_base, (step + 1) % steps, 0);
-          load_b(buffer_b ^ 1, stage_base, (step + 1) % steps);
+        }
+        const int to_come = (tile + ahead) % (steps * tiles_m);
+        load_a((tile + ahead) % buffers_a, stage_base, to_come / tiles_m, to_come % tiles_m);
+        // What B's next step needs, spread over the rows that are left.
+#pragma unroll
+        for (int j = 0; j < tiles_n / 2; ++j) {
+          if (i - (tiles_m - ahead) == j * ahead / (tiles_n / 2)) {
+            load_b(buffer_b ^ 1, stage_base, (step + 1) % steps, j);
+          }
         }
 #pragma unroll
         for (int j = 0; j < tiles_n; ++j) {
-          multiply_add<T>(sum[i][j], fragment_a[buffer_a], fragment_b[buffer_b][j / 2][j % 2 * 2],
+          multiply_add<T>(sum[i][j], fragment_a[tile % buffers_a],
+                          fragment_b[buffer_b][j / 2][j % 2 * 2],
                           fragment_b[buffer_b][j / 2][j % 2 * 2 + 1]);
         }
       }

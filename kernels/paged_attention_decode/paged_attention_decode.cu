@@ -5,8 +5,8 @@
 #include "tensor_core.cuh"
 #include "vector.cuh"
 
-// Attention of one query a sequence over keys that lie in pages, split over the keys: `partial` makes a
-// softmax of every PART keys of a sequence, `combine` joins them.
+// Attention of one query a sequence over keys that lie in pages, split over the keys: `partial`
+// makes a softmax of every PART keys of a sequence, `combine` joins them.
 
 constexpr int k_keys = 16;   // a warp's keys at a time
 constexpr int k_heads = 16;  // query heads of a block: an mma tile's rows
@@ -14,15 +14,16 @@ constexpr int k_heads = 16;  // query heads of a block: an mma tile's rows
 /// o[b, h] = softmax(scale * q[b, h] K^T) V over the lengths[b] keys of sequence b.
 ///
 /// q and o are [batch, kv_heads * group, D]; k and v are [pages, page_size, kv_heads, D]; key i of
-/// sequence b lies in page table[b, i / page_size]. A sequence of length 0 gives zeros. `scale` 0 means
-/// 1 / sqrt(D).
+/// sequence b lies in page table[b, i / page_size]. A sequence of length 0 gives zeros. `scale` 0
+/// means 1 / sqrt(D).
 ///
-/// A block of WARPS warps goes through `part` keys of a sequence for up to 16 query heads that read the same
-/// key head, 16 keys a warp at a time; each warp keeps STAGES such tiles of K and V in shared memory, which is
-/// WARPS * STAGES * 64 * D bytes, and its own softmax, joined at the end. The grid is parts (the x
-/// dimension of the workspace) * ceil(group / 16) * kv_heads * batch blocks. Sequences of one part are
-/// written to o, others to sums [batch, heads, parts, D] and stats [batch, heads, parts, 2]: maximum, base
-/// 2, and total. ALIGN 8 needs 16-byte pointers, 1 takes any.
+/// A block of WARPS warps goes through `part` keys of a sequence for up to 16 query heads that read
+/// the same key head, 16 keys a warp at a time; each warp keeps STAGES such tiles of K and V in
+/// shared memory, which is WARPS * STAGES * 64 * D bytes, and its own softmax, joined at the end.
+/// The grid is parts (the x dimension of the workspace) * ceil(group / 16) * kv_heads * batch
+/// blocks. Sequences of one part are written to o, others to sums [batch, heads, parts, D] and
+/// stats [batch, heads, parts, 2]: maximum, base 2, and total. ALIGN 8 needs 16-byte pointers, 1
+/// takes any.
 template <typename T, int D, int WARPS, int STAGES, int ALIGN>
 __global__ void __launch_bounds__(32 * WARPS)
     paged_attention_partial(T* o, float* sums, float* stats, const T* q, const T* k, const T* v,
@@ -50,9 +51,9 @@ __global__ void __launch_bounds__(32 * WARPS)
   if (batch >= batches) {
     return;
   }
-  const int length = min(lengths[batch], static_cast<int>(min(
-                                             static_cast<long long>(max_pages) * page_size,
-                                             0x7fffffffLL)));
+  const int length =
+      min(lengths[batch],
+          static_cast<int>(min(static_cast<long long>(max_pages) * page_size, 0x7fffffffLL)));
   const int first = part_at * part;
   const int last = min(length, first + part);
   const bool only = length <= part;
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   };
   const auto start_tile = [&](int tile, long long place) {
     const unsigned to = mine + tile % STAGES * 2 * tile_bytes;
-#pragma unroll
+#pragma unroll(ALIGN == 8 ? passes : 1)
     for (int pass = 0; pass < passes; ++pass) {
       const int row = pass * rows_a_pass + lane / chunks;
       const int chunk = lane % chunks;
@@ -123,7 +124,8 @@ __global__ void __launch_bounds__(32 * WARPS)
     commit_copies();
   };
 
-  const float scale2 = (scale == 0.0F ? rsqrtf(static_cast<float>(D)) : scale) * 1.4426950408889634F;
+  const float scale2 =
+      (scale == 0.0F ? rsqrtf(static_cast<float>(D)) : scale) * 1.4426950408889634F;
   float out[tiles_d][4] = {};
   float highest[2] = {minus_infinity, minus_infinity};
   float total[2] = {};
@@ -203,7 +205,8 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
   wait_copies<0>();
 
-  // Join the warps' softmaxes, in order: [WARPS][16][D] sums, then [WARPS][16][2] maxima and totals.
+  // Join the warps' softmaxes, in order: [WARPS][16][D] sums, then [WARPS][16][2] maxima and
+  // totals.
   __syncthreads();
   float* all_sums = reinterpret_cast<float*>(shared);
   float* all_stats = all_sums + WARPS * k_heads * D;
