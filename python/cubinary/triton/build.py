@@ -59,9 +59,16 @@ def parse(arguments):
     return options
 
 
+class NoRecord(ValueError):
+    """A file that holds no records; the text says where."""
+
+
+_IDENTITY = ("module", "function", "arguments", "options", "unrecordable", "name")
+
+
 def load(paths):
     """Specialisations of record files, each once, in order; unfinished last lines are passed over."""
-    lines, seen = [], set()
+    found = {}
     for path in paths:
         files = [path]
         if os.path.isdir(path):
@@ -69,22 +76,23 @@ def load(paths):
         for file in files:
             with open(file, encoding="utf-8") as text:
                 for number, line in enumerate(text, 1):
-                    if not line.endswith("\n"):
-                        continue
-                    try:
-                        entry = json.loads(line)
-                    except ValueError as error:
-                        raise SystemExit(f"{file}:{number}: no record: {error}") from None
-                    same = json.dumps(
-                        [
-                            entry.get(part)
-                            for part in ("module", "function", "arguments", "options", "unrecordable", "name")
-                        ]
-                    )
-                    if same not in seen:
-                        seen.add(same)
-                        lines.append(entry)
-    return lines
+                    if line.endswith("\n"):
+                        entry = _entry(line, f"{file}:{number}")
+                        found.setdefault(json.dumps([entry.get(part) for part in _IDENTITY]), entry)
+    return list(found.values())
+
+
+def _entry(line, where):
+    from .record import VERSION
+
+    try:
+        entry = json.loads(line)
+        version = entry["record"]
+    except (ValueError, TypeError, KeyError):
+        raise NoRecord(f"{where}: no record of a specialisation") from None
+    if version != VERSION:
+        raise NoRecord(f"{where}: a record of format {version}, this program reads {VERSION}")
+    return entry
 
 
 def main(arguments=None):
@@ -100,8 +108,11 @@ def main(arguments=None):
     except OSError as error:
         print(f"cannot read {error.filename}: {error.strerror}", file=sys.stderr)
         return 3
+    except NoRecord as error:
+        print(error, file=sys.stderr)
+        return 2
     except ImportError as error:
-        print(f"{error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 3
     note_versions(lines)
     from . import replay, stub

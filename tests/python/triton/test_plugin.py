@@ -403,6 +403,19 @@ class Plugin:
         ):
             self.assertIn(said, why)
 
+    def test_build_refuses_what_is_no_record(self):
+        record = self.tmp / "r.jsonl"
+        for text, says in (
+            ("x\n", r"r.jsonl:1: no record"),
+            ('{"record": 9}\n', "format 9, this program reads 1"),
+            ("[]\n", "no record"),
+        ):
+            record.write_text(text)
+            done = self.build("--record", record, "--target", "sm_90", "--out", self.tmp / "o", status=2)
+            self.assertRegex(done.stderr, says)
+        self.build("--record", self.tmp / "none", "--target", "sm_90", "--out", self.tmp / "o", status=3)
+        self.build("--record", record, "--target", "sm_x", "--out", self.tmp / "o", status=2)
+
     def test_build_by_running_the_program(self):
         out = self.tmp / "out"
         done = self.build(
