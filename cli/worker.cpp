@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder/compile/worker.hpp"
 
+#include "builder/tune/worker/serve.hpp"
 #include "cli/command.hpp"
 
 namespace cubinary::cli {
@@ -10,6 +11,10 @@ void add_worker(Cli& cli) {
   app->group("");  // hidden: `build` starts it
   app->callback(
       [&cli] { cli.run = []() -> core::Result<int> { return builder::serve_compile_jobs(); }; });
+  CLI::App* tune = cli.app.add_subcommand("tune-worker", "");
+  tune->group("");  // hidden: `tune` starts it
+  tune->callback(
+      [&cli] { cli.run = []() -> core::Result<int> { return builder::serve_tune_requests(); }; });
 }
 
 }  // namespace cubinary::cli

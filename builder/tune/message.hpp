@@ -87,12 +87,13 @@ struct CandidateSpec {
 
 struct TuneRequest {
   enum class Kind : std::uint8_t {
-    open,     ///< device number in `slot`; answers `device`
-    peaks,    ///< answers `numbers`
-    problem,  ///< forgets what was there before
-    load,     ///< candidate into `slot`: loads and checks it
-    sample,   ///< slots in `order`, one sample each
-    drop,     ///< the candidate in `slot`
+    identify,  ///< device number in `slot`; answers `device` without touching it
+    open,      ///< device number in `slot`; answers `device`
+    peaks,     ///< answers `numbers`
+    problem,   ///< forgets what was there before
+    load,      ///< candidate into `slot`: loads and checks it
+    sample,    ///< slots in `order`, one sample each
+    drop,      ///< the candidate in `slot`
   };
   Kind kind = Kind::open;
   std::uint32_t slot = 0;

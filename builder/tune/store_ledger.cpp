@@ -41,13 +41,13 @@ class StoreLedger final : public Ledger {
     TRY_ASSIGN(const store::Reader reader, m_store.reader());
     store::CandidateFilter filter;
     filter.kernel = kernel;
-    TRY(store::for_each_candidate(reader, filter, false,
-                                  [&](const store::Candidate& candidate) -> Result<void> {
-                                    if (found.empty() || found.back() != candidate.target) {
-                                      found.push_back(candidate.target);
-                                    }
-                                    return {};
-                                  }));
+    const auto visit = [&](const store::Candidate& candidate) -> Result<void> {
+      if (found.empty() || found.back() != candidate.target) {
+        found.push_back(candidate.target);
+      }
+      return {};
+    };
+    TRY(store::for_each_candidate(reader, filter, false, visit));
     found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
   }
@@ -58,11 +58,11 @@ class StoreLedger final : public Ledger {
     store::CandidateFilter filter;
     filter.kernel = kernel;
     filter.target = target;
-    TRY(store::for_each_candidate(reader, filter, false,
-                                  [&](const store::Candidate& candidate) -> Result<void> {
-                                    found.push_back(candidate);
-                                    return {};
-                                  }));
+    const auto visit = [&](const store::Candidate& candidate) -> Result<void> {
+      found.push_back(candidate);
+      return {};
+    };
+    TRY(store::for_each_candidate(reader, filter, false, visit));
     return found;
   }
   Result<core::Bytes> artifact(const core::Digest& digest) override {
@@ -129,7 +129,7 @@ class StoreLedger final : public Ledger {
     if (results.empty() && next.empty()) {
       return ids;
     }
-    TRY(m_store.write([&](store::Writer& writer) -> Result<void> {
+    const auto body = [&](store::Writer& writer) -> Result<void> {
       ids.clear();
       for (const store::Measurement& result : results) {
         TRY_ASSIGN(const store::MeasurementId id, store::put_measurement(writer, result));
@@ -139,7 +139,8 @@ class StoreLedger final : public Ledger {
         TRY(store::put_journal(writer, entry));
       }
       return {};
-    }));
+    };
+    TRY(m_store.write(body));
     return ids;
   }
   Result<void> forget(const store::JournalEntry& entry) override {

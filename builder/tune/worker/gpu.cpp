@@ -56,11 +56,10 @@ std::string driver_text(int cuda_version) {
 
 }  // namespace
 
-Result<std::unique_ptr<Gpu>> Gpu::open(int device) {
-  auto gpu = std::unique_ptr<Gpu>(new Gpu());
-  TRY_ASSIGN(gpu->m_driver, core::Driver::get());
-  const core::Driver& driver = *gpu->m_driver;
-  TRY_ASSIGN(gpu->m_functions, core::DeviceFunctions::bind(driver));
+Result<void> Gpu::find(int device) {
+  TRY_ASSIGN(m_driver, core::Driver::get());
+  const core::Driver& driver = *m_driver;
+  TRY_ASSIGN(m_functions, core::DeviceFunctions::bind(driver));
   int count = 0;
   TRY(driver.check(driver.device_count(&count), "cuDeviceGetCount"));
   if (device < 0 || device >= count) {
@@ -70,25 +69,37 @@ Result<std::unique_ptr<Gpu>> Gpu::open(int device) {
                                                   ": this machine has " + std::to_string(count) +
                                                   ", numbered from 0");
   }
-  TRY(driver.check(driver.device_get(&gpu->m_device, device), "cuDeviceGet"));
-  TRY_ASSIGN(const core::DeviceFactsRead read, core::read_device(driver, gpu->m_device));
-  DeviceSpec& spec = gpu->m_spec;
-  spec.device_class = read.device_class.text();
-  spec.product = read.name;
-  spec.sm_count = read.facts.sm_count;
-  spec.smem_optin = read.facts.smem_optin;
-  spec.driver = driver_text(driver.cuda_version);
+  TRY(driver.check(driver.device_get(&m_device, device), "cuDeviceGet"));
+  TRY_ASSIGN(const core::DeviceFactsRead read, core::read_device(driver, m_device));
+  m_spec.device_class = read.device_class.text();
+  m_spec.product = read.name;
+  m_spec.sm_count = read.facts.sm_count;
+  m_spec.smem_optin = read.facts.smem_optin;
+  m_spec.driver = driver_text(driver.cuda_version);
   cuda::Uuid uuid{};
-  TRY(driver.check(gpu->m_functions.device_uuid(&uuid, gpu->m_device), "cuDeviceGetUuid"));
-  spec.uuid = uuid_text(uuid);
+  TRY(driver.check(m_functions.device_uuid(&uuid, m_device), "cuDeviceGetUuid"));
+  m_spec.uuid = uuid_text(uuid);
   int l2 = 0;
-  TRY(driver.check(driver.device_attribute(&l2, cuda::k_attribute_l2_bytes, gpu->m_device),
+  TRY(driver.check(driver.device_attribute(&l2, cuda::k_attribute_l2_bytes, m_device),
                    "cuDeviceGetAttribute"));
-  spec.l2_bytes = l2;
-  for (const auto& [name, value] : core::read_conditions(spec.uuid)) {
-    spec.conditions.emplace_back(name, value);
+  m_spec.l2_bytes = l2;
+  for (const auto& [name, value] : core::read_conditions(m_spec.uuid)) {
+    m_spec.conditions.emplace_back(name, value);
   }
+  m_has_tensor_cores = read.device_class.capability >= core::Capability{8, 0};
+  return {};
+}
 
+Result<DeviceSpec> Gpu::identify(int device) {
+  Gpu gpu;
+  TRY(gpu.find(device));
+  return gpu.m_spec;
+}
+
+Result<std::unique_ptr<Gpu>> Gpu::open(int device) {
+  auto gpu = std::unique_ptr<Gpu>(new Gpu());
+  TRY(gpu->find(device));
+  const core::Driver& driver = *gpu->m_driver;
   TRY(driver.check(driver.primary_retain(&gpu->m_context, gpu->m_device),
                    "cuDevicePrimaryCtxRetain"));
   TRY(driver.check(driver.context_push(gpu->m_context), "cuCtxPushCurrent"));
@@ -96,7 +107,7 @@ Result<std::unique_ptr<Gpu>> Gpu::open(int device) {
                    "cuStreamCreate"));
   TRY(gpu->load_kernels(k_device_ptx, {"fill", "compare", "count_changed", "digest", "hold",
                                        "read_clock", "read_words", "copy_words", "multiply_add"}));
-  if (read.device_class.capability >= core::Capability{8, 0}) {
+  if (gpu->m_has_tensor_cores) {
     TRY(gpu->load_kernels(k_tensor_ptx, {"mma_f16"}));
   }
   return gpu;

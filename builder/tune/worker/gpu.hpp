@@ -24,6 +24,8 @@ namespace cuda = core::cuda;
 class Gpu {
  public:
   [[nodiscard]] static core::Result<std::unique_ptr<Gpu>> open(int device);
+  /// What `open` would open, without a context on it.
+  [[nodiscard]] static core::Result<DeviceSpec> identify(int device);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -55,6 +57,7 @@ class Gpu {
 
  private:
   Gpu() = default;
+  [[nodiscard]] core::Result<void> find(int device);
   [[nodiscard]] core::Result<void> load_kernels(const char* ptx,
                                                 const std::vector<const char*>& names);
   [[nodiscard]] core::Result<void> run_packed(const char* kernel, std::uint32_t blocks,
@@ -66,6 +69,7 @@ class Gpu {
   cuda::Context m_context = nullptr;
   cuda::Stream m_stream = nullptr;
   DeviceSpec m_spec;
+  bool m_has_tensor_cores = false;
   std::map<std::string, cuda::Function, std::less<>> m_kernels;
 };
 

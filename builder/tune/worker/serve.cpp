@@ -29,6 +29,10 @@ class Server {
 
  private:
   core::Result<void> handle(const TuneRequest& request, TuneReply& reply) {
+    if (request.kind == TuneRequest::Kind::identify) {
+      TRY_ASSIGN(reply.device, Gpu::identify(static_cast<int>(request.slot)));
+      return {};
+    }
     if (request.kind == TuneRequest::Kind::open) {
       TRY_ASSIGN(m_gpu, Gpu::open(static_cast<int>(request.slot)));
       TRY_ASSIGN(m_bench, Bench::make(*m_gpu));
@@ -54,6 +58,7 @@ class Server {
       case TuneRequest::Kind::drop:
         m_bench->drop(request.slot);
         break;
+      case TuneRequest::Kind::identify:
       case TuneRequest::Kind::open:
         break;
     }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "builder/tune/job_runner.hpp"
+#include "builder/tune/statistics.hpp"
+
+namespace cubinary::builder {
+
+using core::Result;
+
+namespace {
+
+constexpr std::size_t k_most_finalists = 8;
+constexpr double k_near = 1.03;  ///< of the best median of the search
+constexpr std::size_t k_least_rounds = 30;
+constexpr std::size_t k_most_rounds = 600;
+constexpr double k_resolution =
+    0.0015;                      ///< half width of a difference / median that is good enough
+constexpr double k_tie = 0.005;  ///< a difference beyond this is none, however uncertain
+constexpr double k_request_us = 20'000;
+constexpr double k_run_off_us = 2'500'000;
+
+}  // namespace
+
+std::vector<store::Measurement> JobRunner::finalists() const {
+  std::vector<store::Measurement> runners;
+  for (const auto& [config, measurement] : m_results) {
+    if (measurement.status == Status::ok && !measurement.suspect) {
+      runners.push_back(measurement);
+    }
+  }
+  std::ranges::sort(runners, [](const auto& a, const auto& b) {
+    return std::pair(a.median_us, core::to_json(a.config)) <
+           std::pair(b.median_us, core::to_json(b.config));
+  });
+  if (runners.empty()) {
+    return runners;
+  }
+  // Whoever may be the fastest, given how little the search saw of it; two at least.
+  const double bound =
+      std::max(runners[0].median_us * k_near, runners[0].median_us + 2 * m_session.tick_us());
+  std::size_t count = 0;
+  while (count < runners.size() && count < k_most_finalists &&
+         (count < 2 || runners[count].median_us - runners[count].interval_us <= bound)) {
+    ++count;
+  }
+  const auto baseline = std::ranges::find(runners, m_plan.baseline(), &store::Measurement::config);
+  if (baseline != runners.end() && static_cast<std::size_t>(baseline - runners.begin()) >= count) {
+    std::swap(runners[count++], *baseline);
+  }
+  runners.resize(count);
+  return runners;
+}
+
+Result<void> JobRunner::run_off(Clock::time_point deadline) {
+  store::Tuning tuning;
+  tuning.job = m_plan.job();
+  tuning.session = m_session.id;
+  tuning.recipe = m_plan.recipe();
+  tuning.strategy = strategy_name(strategy());
+  tuning.configs = m_plan.space().size();
+  tuning.measured = m_results.size();
+  tuning.failed = static_cast<std::uint64_t>(std::ranges::count_if(
+      m_results, [](const auto& each) { return each.second.status != Status::ok; }));
+  tuning.complete = m_outcome.complete;
+
+  m_progress.run_off = true;
+  std::vector<store::Measurement> runners = finalists();
+  std::vector<store::Measurement> lost;
+  std::mt19937_64 random(m_options.seed + 17);
+  // Even when the search used the budget up, the best of it deserve a second look.
+  const auto end = std::max(deadline, Clock::now() + std::chrono::milliseconds(300));
+  for (int attempt = 0; attempt < 4 && !runners.empty(); ++attempt) {
+    for (store::Measurement& runner : runners) {
+      runner.stage = store::MeasurementStage::run_off;
+      runner.session = m_session.id;
+      runner.id = 0;
+      runner.samples_us.clear();
+    }
+    TRY(ensure_problem());
+    std::optional<std::size_t> bad;
+    std::vector<store::JournalEntry> journal;
+    for (const store::Measurement& runner : runners) {
+      journal.push_back(entry(runner));
+    }
+    TRY(commit(journal));
+    for (std::size_t i = 0; i < runners.size() && !bad; ++i) {
+      if (!load(static_cast<std::uint32_t>(i), runners[i])) {
+        bad = i;
+      }
+    }
+    double spent = 0;
+    std::size_t rounds = 0;
+    bool throttled = false;
+    while (!m_stopped && !bad && rounds < k_most_rounds && spent < k_run_off_us &&
+           (rounds < k_least_rounds || Clock::now() < end)) {
+      double round_us = 0;
+      for (const store::Measurement& runner : runners) {
+        round_us += runner.median_us + (m_plan.cold() ? 40.0 : 0.0) + 5.0;
+      }
+      const auto count = static_cast<std::size_t>(std::clamp(k_request_us / round_us, 1.0, 10.0));
+      // A round holds everyone once, in a new order each time.
+      std::vector<std::uint32_t> order;
+      for (std::size_t i = 0; i < count; ++i) {
+        std::vector<std::uint32_t> round(runners.size());
+        std::iota(round.begin(), round.end(), 0U);
+        std::ranges::shuffle(round, random);
+        order.insert(order.end(), round.begin(), round.end());
+      }
+      TuneReply reply;
+      store::Measurement blamed;
+      if (!sample(order, reply, blamed)) {
+        if (m_stopped) {
+          break;
+        }
+        // Which of them it was shows one by one.
+        for (std::size_t i = 0; i < runners.size() && !bad; ++i) {
+          TRY(ensure_problem());
+          store::Measurement alone = runners[i];
+          if (!load(0, alone) || !sample(std::vector<std::uint32_t>(8, 0), reply, alone)) {
+            runners[i] = std::move(alone);
+            bad = i;
+          }
+        }
+        if (!bad) {
+          bad = runners.size();  // it passed: once more with everyone
+        }
+        break;
+      }
+      throttled = throttled || blamed.status == Status::throttled;
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        runners[order[i]].samples_us.push_back(reply.times_us[i]);
+        if (reply.clock_mhz > 0) {
+          runners[order[i]].clock_mhz = reply.clock_mhz;
+        }
+      }
+      rounds += count;
+      spent += round_us * static_cast<double>(count);
+      if (rounds >= k_least_rounds) {
+        const auto leader = std::ranges::min_element(runners, {}, [](const auto& runner) {
+          return median_interval(runner.samples_us).median;
+        });
+        const bool sure = std::ranges::all_of(runners, [&](const store::Measurement& runner) {
+          const MedianInterval d = paired_difference(leader->samples_us, runner.samples_us);
+          const double median = median_interval(leader->samples_us).median;
+          return &runner == &*leader || d.low > k_tie * median ||
+                 d.half_width() <= std::max(k_resolution * median, m_session.tick_us() / 4);
+        });
+        if (sure) {
+          break;
+        }
+      }
+      m_progress.seconds_left = std::chrono::duration<double>(end - Clock::now()).count();
+      m_observer.progress(m_progress);
+    }
+    if (m_stopped) {
+      for (const store::Measurement& runner : runners) {
+        TRY(m_ledger.forget(entry(runner)));
+      }
+      return {};
+    }
+    if (!bad) {
+      for (store::Measurement& runner : runners) {
+        runner.status = throttled ? Status::throttled : Status::ok;
+        finish_statistics(runner);
+        runner.suspect = below_floor(runner);
+      }
+      break;
+    }
+    if (*bad < runners.size()) {
+      store::Measurement& loser = runners[*bad];
+      loser.samples_us.clear();
+      loser.median_us = 0;
+      loser.interval_us = 0;
+      tell(loser, m_progress);
+      ++tuning.failed;
+      runners.erase(runners.begin() + static_cast<std::ptrdiff_t>(*bad));
+    }
+    if (attempt == 3) {
+      runners.clear();
+    }
+  }
+  settle(runners);
+  std::vector<store::Measurement> pending = std::exchange(m_pending, {});
+  pending.insert(pending.end(), runners.begin(), runners.end());
+  const std::size_t first = pending.size() - runners.size();
+  TRY_ASSIGN(const auto ids, m_ledger.record(pending, {}));
+  TuneObserver::JobResult result{tuning, {}, {}};
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    runners[i].id = ids.at(first + i);
+    if (runners[i].config == m_plan.baseline()) {
+      tuning.baseline = runners[i].id;
+      result.baseline = runners[i];
+    }
+  }
+  // Only who could win is a finalist; a baseline far behind was there to be compared.
+  std::size_t place = 0;
+  for (const store::Measurement& runner : runners) {
+    if (runner.status == Status::ok && !runner.suspect) {
+      tuning.finalists.push_back({runner.id, place < m_ties.size() && m_ties[place]});
+      result.finalists.push_back(runner);
+    }
+    ++place;
+  }
+  tuning.seconds = std::chrono::duration<double>(Clock::now() - m_begin).count();
+  m_outcome.has_winner = !tuning.finalists.empty();
+  if (!m_outcome.has_winner) {
+    m_outcome.why = what_to_suspect();
+  }
+  TRY(m_ledger.finish(tuning));
+  m_observer.job_finished(result);
+  return {};
+}
+
+void JobRunner::settle(std::vector<store::Measurement>& runners) {
+  std::ranges::sort(runners, [](const auto& a, const auto& b) {
+    return std::tuple(a.suspect, a.median_us, core::to_json(a.config)) <
+           std::tuple(b.suspect, b.median_us, core::to_json(b.config));
+  });
+  m_ties.assign(runners.size(), false);
+  if (runners.empty()) {
+    return;
+  }
+  const store::Measurement& leader = runners.front();
+  std::vector<std::pair<store::Measurement, bool>> judged;
+  for (const store::Measurement& runner : runners) {
+    bool tied = &runner == &leader;
+    if (!tied && !runner.suspect && runner.samples_us.size() == leader.samples_us.size()) {
+      const MedianInterval d = paired_difference(leader.samples_us, runner.samples_us);
+      const double limit = std::max(k_tie * leader.median_us, m_session.tick_us());
+      tied = d.median <= limit &&
+             (d.holds(0) ||
+              d.median <= std::max(k_resolution * leader.median_us, m_session.tick_us() / 2));
+    }
+    judged.emplace_back(runner, tied);
+  }
+  // Ties are broken the same way in every session: the smaller config text.
+  std::ranges::stable_sort(judged, [](const auto& a, const auto& b) {
+    if (a.second != b.second) {
+      return a.second;
+    }
+    return a.second && core::to_json(a.first.config) < core::to_json(b.first.config);
+  });
+  const auto tied = std::ranges::count_if(judged, [](const auto& each) { return each.second; });
+  for (std::size_t i = 0; i < judged.size(); ++i) {
+    runners[i] = std::move(judged[i].first);
+    m_ties[i] = judged[i].second && tied > 1;
+  }
+}
+
+std::string JobRunner::what_to_suspect() const {
+  std::array<std::uint64_t, 6> statuses{};
+  std::string example;
+  std::uint64_t suspects = 0;
+  for (const auto& [config, measurement] : m_results) {
+    ++statuses.at(static_cast<std::size_t>(measurement.status));
+    suspects += measurement.suspect ? 1 : 0;
+    if (example.empty() && !measurement.message.empty()) {
+      example = core::to_display(measurement.config) + ": " + measurement.message;
+    }
+  }
+  std::string text = "none of " + std::to_string(m_results.size()) + " configs is right (";
+  std::string counts;
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    if (statuses[i] != 0) {
+      counts += (counts.empty() ? "" : ", ") + std::to_string(statuses[i]) + " " +
+                std::string(store::status_name(static_cast<Status>(i)));
+    }
+  }
+  text += counts + ")";
+  if (!example.empty()) {
+    text += "; for one, " + example;
+  }
+  const std::uint64_t ran = statuses[static_cast<std::size_t>(Status::wrong)] +
+                            statuses[static_cast<std::size_t>(Status::fault)] +
+                            statuses[static_cast<std::size_t>(Status::timeout)];
+  if (suspects != 0) {
+    text += ". Suspect `bytes` and `flops` of the manifest first";
+  } else if (ran == m_results.size() && ran != 0) {
+    text += ". When all fail, suspect the fills, the initialisation or the reference first";
+  }
+  return text;
+}
+
+}  // namespace cubinary::builder

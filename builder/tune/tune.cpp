@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/tune/tune.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fnmatch.h>
+#include <poll.h>
+
+#include "builder/tune/gpu_lock.hpp"
+#include "builder/tune/job_plan.hpp"
+#include "builder/tune/job_runner.hpp"
+#include "core/base/nearest.hpp"
+
+namespace cubinary::builder {
+
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+namespace {
+
+constexpr std::int64_t k_lease_seconds = 120;
+
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+/// One kernel on one target, with what its jobs share.
+struct Group {
+  const core::Manifest* manifest = nullptr;
+  std::string target;
+  std::vector<store::Candidate> candidates;
+};
+
+struct PlannedJob {
+  std::size_t group = 0;
+  store::TuningJob job;
+};
+
+class Tuner {
+ public:
+  Tuner(Ledger& ledger, const TuneOptions& options, TuneObserver& observer)
+      : m_ledger(ledger), m_options(options), m_observer(observer), m_worker(options.worker) {}
+
+  Result<TuneSummary> run() {
+    const auto begin = Clock::now();
+    TRY(load_manifests());
+    TRY_ASSIGN(m_session.device, m_worker.identify());
+    TRY_ASSIGN(m_class, core::DeviceClass::parse(m_session.device.device_class));
+    TRY(find_jobs());
+    TRY_ASSIGN(const bool locked, lock());
+    if (locked) {
+      const auto ran = run_jobs();
+      if (!ran && ran.error().code == ErrorCode::cancelled) {
+        m_summary.stopped = true;
+      } else {
+        TRY(ran);
+      }
+    } else {
+      m_summary.stopped = true;
+    }
+    m_summary.worker_starts = m_worker.starts();
+    m_summary.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    return m_summary;
+  }
+
+ private:
+  Result<void> load_manifests() {
+    TRY_ASSIGN(const auto kernels, m_ledger.kernels());
+    std::vector<std::string> names;
+    for (const store::Kernel& kernel : kernels) {
+      names.push_back(kernel.name);
+      if (!m_options.kernels.empty() &&
+          fnmatch(m_options.kernels.c_str(), kernel.name.c_str(), 0) != 0) {
+        continue;
+      }
+      TRY_ASSIGN(core::Manifest manifest,
+                 core::parse_manifest(kernel.manifest, kernel.manifest_path));
+      m_manifests.push_back(std::move(manifest));
+    }
+    if (m_manifests.empty()) {
+      return fail(ErrorCode::not_found,
+                  kernels.empty() ? std::string("the store has no kernels: run `cubinary build`")
+                                  : "no kernel matches '" + m_options.kernels + "'" +
+                                        core::did_you_mean(m_options.kernels, names));
+    }
+    return {};
+  }
+
+  /// Types × tuned shapes of every kernel and target, as far as the options ask for them.
+  Result<void> find_jobs() {
+    bool any_axis = m_options.shape.empty();
+    std::vector<std::string> axes;
+    std::string other_targets;
+    for (const core::Manifest& manifest : m_manifests) {
+      TRY_ASSIGN(const auto targets, m_ledger.targets(manifest.name));
+      for (const std::string& name : targets) {
+        TRY_ASSIGN(const core::Target target, core::Target::parse(name));
+        if (!target.runs_on(m_class.capability) ||
+            (!m_options.target.empty() && m_options.target != name)) {
+          if (other_targets.find(name) == std::string::npos) {
+            other_targets += (other_targets.empty() ? "" : ", ") + name;
+          }
+          continue;
+        }
+        Group group{&manifest, name, {}};
+        TRY_ASSIGN(group.candidates, m_ledger.candidates(manifest.name, name));
+        add_jobs(group, any_axis);
+      }
+      for (const core::Axis& axis : manifest.axes) {
+        axes.push_back(axis.name);
+      }
+    }
+    if (!any_axis) {
+      std::string wrong;
+      for (const auto& [name, value] : m_options.shape) {
+        if (std::ranges::find(axes, name) == axes.end()) {
+          wrong = name;
+        }
+      }
+      return fail(ErrorCode::usage, wrong.empty() ? std::string("no kernel has all axes of --shape")
+                                                  : "no kernel has an axis '" + wrong + "'" +
+                                                        core::did_you_mean(wrong, axes));
+    }
+    if (m_jobs.empty()) {
+      return fail(
+          ErrorCode::not_found,
+          "nothing to tune: no candidate of these kernels" +
+              (other_targets.empty()
+                   ? std::string(" is in the store")
+                   : " runs on " + m_class.text() + " (the store has " + other_targets + ")") +
+              "; run `cubinary build --target sm_" +
+              std::to_string(m_class.capability.major * 10 + m_class.capability.minor) + "`");
+    }
+    m_summary.jobs = m_jobs.size();
+    return {};
+  }
+
+  void add_jobs(Group group, bool& any_axis) {
+    const core::Manifest& manifest = *group.manifest;
+    for (const auto& [name, value] : m_options.shape) {
+      if (manifest.find_axis(name) == nullptr) {
+        return;
+      }
+    }
+    any_axis = true;
+    std::vector<core::Types> types;
+    for (const store::Candidate& candidate : group.candidates) {
+      const bool wanted = std::ranges::all_of(m_options.types, [&](const auto& each) {
+        const auto found = candidate.types.find(each.first);
+        return found != candidate.types.end() && found->second == each.second;
+      });
+      if (wanted && candidate.role == store::CandidateRole::kernel &&
+          std::ranges::find(types, candidate.types) == types.end()) {
+        types.push_back(candidate.types);
+      }
+    }
+    std::vector<core::Shape> shapes{{}};
+    for (const core::Axis& axis : manifest.axes) {
+      const auto asked = m_options.shape.find(axis.name);
+      const std::vector<std::int64_t> values =
+          asked == m_options.shape.end() ? axis.tune : std::vector<std::int64_t>{asked->second};
+      std::vector<core::Shape> next;
+      for (const core::Shape& shape : shapes) {
+        for (const std::int64_t value : values) {
+          next.push_back(shape);
+          next.back()[axis.name] = value;
+        }
+      }
+      shapes = std::move(next);
+    }
+    for (const core::Types& each : types) {
+      for (const core::Shape& shape : shapes) {
+        m_jobs.push_back({m_groups.size(), {manifest.name, group.target, each, shape, m_class}});
+      }
+    }
+    m_groups.push_back(std::move(group));
+  }
+
+  /// False when stopped while waiting.
+  Result<bool> lock() {
+    std::string told;
+    while (true) {
+      std::string holder;
+      TRY_ASSIGN(m_lock, GpuLock::try_take(m_session.device.uuid, "cubinary tune", holder));
+      if (m_lock) {
+        return true;
+      }
+      if (holder != told) {
+        m_observer.waiting(holder);
+        told = holder;
+      }
+      pollfd stop{m_options.worker.stop, POLLIN, 0};
+      if (poll(&stop, m_options.worker.stop >= 0 ? 1 : 0, 200) > 0) {
+        return false;
+      }
+    }
+  }
+
+  Result<void> begin_session() {
+    TRY_ASSIGN(m_session.device, m_worker.open());
+    TuneRequest request;
+    request.kind = TuneRequest::Kind::peaks;
+    const GpuWorker::Answer answer = m_worker.ask(request, std::chrono::milliseconds(60'000));
+    if (answer.outcome == GpuWorker::Answer::Outcome::stopped) {
+      return fail(ErrorCode::cancelled, "stopped");
+    }
+    if (answer.outcome != GpuWorker::Answer::Outcome::replied ||
+        answer.reply.state != TuneReply::State::ok) {
+      return fail(ErrorCode::environment,
+                  "the device's peaks could not be measured: " +
+                      (answer.outcome == GpuWorker::Answer::Outcome::replied ? answer.reply.message
+                                                                             : answer.message));
+    }
+    m_session.peaks = {answer.reply.numbers.begin(), answer.reply.numbers.end()};
+    store::DeviceSession session;
+    session.device_class = m_class;
+    session.product = m_session.device.product;
+    session.uuid_hash = core::sha256(m_session.device.uuid).hex();
+    session.driver = m_session.device.driver;
+    for (const auto& [name, value] : m_session.device.conditions) {
+      session.facts.emplace(name, value);
+    }
+    for (const auto& [name, value] : m_session.peaks) {
+      session.facts.insert_or_assign(name, number_text(value));
+    }
+    session.facts.emplace("l2_bytes", std::to_string(m_session.device.l2_bytes));
+    TRY_ASSIGN(m_session.id, m_ledger.begin_session(session));
+    m_observer.session(m_session.device, m_session.peaks);
+    return {};
+  }
+
+  /// Whether the job has a winner of this recipe and driver.
+  Result<bool> is_known(const JobPlan& plan) {
+    TRY_ASSIGN(const auto tuning, m_ledger.tuning(plan.job()));
+    if (!tuning || !tuning->complete || tuning->finalists.empty() ||
+        tuning->recipe != plan.recipe()) {
+      return false;
+    }
+    if (m_drivers.empty()) {
+      TRY_ASSIGN(const auto sessions, m_ledger.sessions());
+      for (const store::DeviceSession& session : sessions) {
+        m_drivers.emplace(session.id, session.driver);
+      }
+    }
+    return m_drivers[tuning->session] == m_session.device.driver;
+  }
+
+  Result<void> run_jobs() {
+    const auto deadline = Clock::now() + m_options.budget;
+    for (std::size_t i = 0; i < m_jobs.size(); ++i) {
+      const PlannedJob& planned = m_jobs[i];
+      const Group& group = m_groups[planned.group];
+      core::DeviceFacts facts;
+      facts.sm_count = m_session.device.sm_count;
+      facts.smem_optin = m_session.device.smem_optin;
+      const auto plan = JobPlan::make(*group.manifest, planned.job, facts, group.candidates);
+      if (!plan) {
+        give_up(planned.job, plan.error().message);
+        continue;
+      }
+      if (!m_options.again) {
+        TRY_ASSIGN(const bool known, is_known(*plan));
+        if (known) {
+          ++m_summary.known;
+          continue;
+        }
+      }
+      if (Clock::now() >= deadline) {
+        ++m_summary.left;
+        continue;
+      }
+      TRY_ASSIGN(const store::LeaseAnswer lease, m_ledger.acquire(planned.job, k_lease_seconds));
+      if (!lease.granted) {
+        ++m_summary.elsewhere;
+        m_observer.note(describe(planned.job) + ": " + lease.lease.owner + " is at it");
+        continue;
+      }
+      // Somebody may have finished it before the lease was ours.
+      TRY_ASSIGN(const bool known, is_known(*plan));
+      if (known && !m_options.again) {
+        m_ledger.release(lease.lease);
+        ++m_summary.known;
+        continue;
+      }
+      const auto ran = run_job(*plan, i, deadline);
+      m_ledger.release(lease.lease);
+      TRY(ran);
+      if (m_summary.stopped) {
+        return {};
+      }
+    }
+    return {};
+  }
+
+  Result<void> run_job(const JobPlan& plan, std::size_t index, Clock::time_point deadline) {
+    if (m_session.id == 0) {
+      TRY(begin_session());
+    }
+    // What is left of the budget, shared by the jobs that are left.
+    const auto left = deadline - Clock::now();
+    const auto share = left / static_cast<std::int64_t>(m_jobs.size() - index);
+    TuneObserver::Progress progress;
+    progress.job = index;
+    progress.jobs = m_jobs.size();
+    JobRunner runner(m_ledger, m_worker, plan, m_session, m_options, m_observer);
+    const auto outcome = runner.run(Clock::now() + share, progress);
+    if (!outcome) {
+      if (outcome.error().code == ErrorCode::environment ||
+          outcome.error().code == ErrorCode::busy) {
+        give_up(plan.job(), outcome.error().message);
+        return {};
+      }
+      return fail(outcome.error());
+    }
+    m_summary.measured += outcome->measured;
+    for (std::size_t i = 0; i < m_summary.statuses.size(); ++i) {
+      m_summary.statuses.at(i) += outcome->statuses.at(i);
+    }
+    if (outcome->stopped) {
+      m_summary.stopped = true;
+    } else if (outcome->has_winner) {
+      ++m_summary.tuned;
+      m_summary.complete += outcome->complete ? 1 : 0;
+    } else {
+      give_up(plan.job(), outcome->why);
+    }
+    return {};
+  }
+
+  static std::string describe(const store::TuningJob& job) {
+    return job.kernel + " " + job.target + " " + core::to_display(job.types) + " " +
+           core::to_display(job.shape);
+  }
+
+  void give_up(const store::TuningJob& job, const std::string& why) {
+    ++m_summary.failed;
+    m_observer.note(describe(job) + ": not tuned: " + why);
+  }
+
+  Ledger& m_ledger;
+  const TuneOptions& m_options;
+  TuneObserver& m_observer;
+  GpuWorker m_worker;
+  SessionFacts m_session;
+  core::DeviceClass m_class;
+  std::optional<GpuLock> m_lock;
+  std::vector<core::Manifest> m_manifests;
+  std::vector<Group> m_groups;
+  std::vector<PlannedJob> m_jobs;
+  std::map<store::SessionId, std::string> m_drivers;
+  TuneSummary m_summary;
+};
+
+}  // namespace
+
+Result<TuneSummary> tune(Ledger& ledger, const TuneOptions& options, TuneObserver& observer) {
+  return Tuner(ledger, options, observer).run();
+}
+
+}  // namespace cubinary::builder

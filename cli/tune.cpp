@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/tune/tune.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include <unistd.h>
+
+#include "builder/tune/ledger.hpp"
+#include "cli/command.hpp"
+#include "cli/stop_signals.hpp"
+#include "cli/store_choice.hpp"
+#include "cli/table.hpp"
+#include "cli/tune_output.hpp"
+#include "core/model/dtype.hpp"
+#include "store/store.hpp"
+
+namespace cubinary::cli {
+
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+
+namespace {
+
+struct Options {
+  builder::TuneOptions tune;
+  StoreChoice store;
+  std::vector<std::string> shape;
+  std::string budget = "10m";
+  std::string seed_from;
+  std::string strategy;
+  double time_limit = 10;
+  bool json = false;
+};
+
+/// `rows=64` goes to the shape, `T=bf16` to the types.
+Result<void> add_assignment(const std::string& text, builder::TuneOptions& options) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  std::int64_t number = 0;
+  const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (!name.empty() && !value.empty() && status == std::errc() &&
+      end == value.data() + value.size() && number >= 0) {
+    options.shape[name] = number;
+    return {};
+  }
+  if (!name.empty() && core::find_dtype(value) != nullptr) {
+    options.types[name] = value;
+    return {};
+  }
+  return fail(ErrorCode::usage,
+              "--shape takes axis=number and type=dtype, as in "
+              "rows=64,cols=4096,T=bf16; not '" +
+                  text + "'");
+}
+
+Result<int> run(Options& options) {
+  builder::TuneOptions& tune = options.tune;
+  for (const std::string& assignment : options.shape) {
+    TRY(add_assignment(assignment, tune));
+  }
+  TRY_ASSIGN(const std::int64_t seconds, parse_duration(options.budget));
+  tune.budget = std::chrono::seconds(seconds);
+  tune.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.time_limit * 1000));
+  if (!options.seed_from.empty()) {
+    TRY_ASSIGN(tune.seed_from, core::DeviceClass::parse(options.seed_from));
+  }
+  if (!options.strategy.empty()) {
+    TRY_ASSIGN(tune.strategy, builder::parse_strategy(options.strategy));
+  }
+  std::optional<store::Store> store;
+  std::unique_ptr<builder::Ledger> ledger;
+  if (options.store.remote()) {
+    return fail(ErrorCode::unsupported, "tuning through a server is not possible yet");
+  }
+  TRY_ASSIGN(store, store::Store::open(options.store.file,
+                                       {store::Access::write, false, "cubinary tune"}));
+  TRY_ASSIGN(ledger, builder::make_store_ledger(*store));
+
+  const TuneStyle style = options.json                 ? TuneStyle::json
+                          : isatty(STDOUT_FILENO) != 0 ? TuneStyle::terminal
+                                                       : TuneStyle::plain;
+  const StopSignals signals;
+  tune.worker.stop = signals.descriptor();
+  auto observer = make_tune_observer(style);
+  const auto summary = builder::tune(*ledger, tune, *observer);
+  observer.reset();
+  if (!summary) {
+    return fail(summary.error());
+  }
+  std::printf("%s", tune_summary_line(*summary, style).c_str());
+  std::fflush(stdout);
+  if (summary->stopped) {
+    return fail(ErrorCode::cancelled, "stopped; " + std::to_string(summary->measured) +
+                                          " measured and kept, run again to continue");
+  }
+  return summary->failed != 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_tune(Cli& cli) {
+  auto options = std::make_shared<Options>();
+  CLI::App* app = cli.app.add_subcommand(
+      "tune", "Measure candidates on this machine's GPU and choose the winners");
+  app->footer(
+      "Example: cubinary tune --store kernels.cubinary --kernel 'rms*' --budget 5m\n"
+      "Every candidate is checked against the manifest's reference in a process of its own before\n"
+      "it is timed. What was measured stays when you stop it; run again to continue.\n"
+      "Exit status: 0 every job has a winner or the budget ended, 1 some have none right, 2 used\n"
+      "wrongly, 3 no usable GPU.");
+  add_store_options(*app, options->store, "The store, built for this GPU");
+  app->add_option("--kernel", options->tune.kernels, "Only kernels whose name matches")
+      ->type_name("GLOB");
+  app->add_option("--target", options->tune.target, "Only this target (default: all that run here)")
+      ->type_name("sm_XX");
+  app->add_option("--shape", options->shape,
+                  "Only, or in place of the manifest's: axes, and types by dtype")
+      ->delimiter(',')
+      ->type_name("k=v");
+  app->add_option("--budget", options->budget, "Time for all jobs together")
+      ->type_name("10m")
+      ->capture_default_str();
+  app->add_option("--device", options->tune.worker.device, "Which GPU, as the driver numbers them")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--seed-from", options->seed_from,
+                  "Begin with what this device class found (default: all that is known)")
+      ->type_name("CLASS");
+  app->add_option("--search", options->strategy,
+                  "model, exhaustive, random or local-search (default: by the size of the space)")
+      ->type_name("NAME");
+  app->add_option("--seed", options->tune.seed, "Of the search's and the inputs' random numbers");
+  app->add_option("--time-limit", options->time_limit, "Seconds a candidate's check may take")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 3600.0));
+  app->add_flag("--again", options->tune.again, "Also jobs that have a winner, from the beginning");
+  app->add_flag("--json", options->json, "JSON lines, and a summary object last");
+  app->callback([&cli, options] { cli.run = [options] { return run(*options); }; });
+}
+
+}  // namespace cubinary::cli
