@@ -7,7 +7,7 @@ import os
 import shutil
 
 from . import index
-from .environment import platform_keys
+from .environment import platform_keys, strict
 
 
 def install():
@@ -17,7 +17,7 @@ def install():
 
     build.platform_key = _platform_key
     _answer_ptxas()
-    _name_libcuda()
+    _find_libcuda()
 
 
 @functools.lru_cache
@@ -59,15 +59,24 @@ def _recorded(arch=None):
     return texts.pop() if len(texts) == 1 else None
 
 
-def _name_libcuda():
-    """Tell Triton where libcuda is, so that it need not ask ldconfig, which minimal images lack."""
+def _find_libcuda():
+    """Triton asks ldconfig for libcuda's folder, to link with, even when nothing will be linked; minimal images
+    have no ldconfig."""
     from triton import knobs
+    from triton.backends.nvidia import driver
 
-    if knobs.nvidia.libcuda_path:
+    ask = driver.libcuda_dirs
+    if hasattr(ask, "cubinary_original"):
         return
-    folder = libcuda_folder()
-    if folder:
-        knobs.nvidia.libcuda_path = folder
+
+    def libcuda_dirs():
+        folder = None if knobs.nvidia.libcuda_path else libcuda_folder()
+        if folder:
+            return [folder]
+        return [] if strict() and not knobs.nvidia.libcuda_path else ask()
+
+    libcuda_dirs.cubinary_original = ask
+    driver.libcuda_dirs = libcuda_dirs
 
 
 def libcuda_folder():
