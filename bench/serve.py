@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Blob GET: cubinary serve against nginx serving the same bytes as static files, in one run.
+"""Blob GET: cubinary serve, nginx serving the same bytes as static files, and docker-registry, in one run.
 
-Needs wrk and nginx. Prints, for each size, requests a second of both sides (the median of interleaved
-rounds) and their ratio. Both keep connections, both write an access log.
+Needs wrk, nginx and docker-registry. Prints, for each size, requests a second of all (the median of
+interleaved rounds) and the ratios. All keep connections and write an access log. Run it on a release build
+and a machine with nothing else to do.
 """
 
 import argparse
 import http.client
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -32,7 +34,7 @@ def tool(name):
 
 
 def rate(url, connections, seconds):
-    """Requests a second wrk gets, and how many of them failed."""
+    """Requests a second wrk gets; any failure ends the run."""
     done = subprocess.run([tool("wrk"), "-t2", f"-c{connections}", f"-d{seconds}s", url], check=True,
                           capture_output=True, text=True).stdout
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)", done) or re.search(r"Socket errors: (.*)", done)
@@ -41,11 +43,11 @@ def rate(url, connections, seconds):
     return float(re.search(r"Requests/sec:\s+([\d.]+)", done).group(1))
 
 
-def start_nginx(folder, digests, fetch):
-    blobs = folder / "www"
-    blobs.mkdir()
-    for digest in digests:
-        (blobs / digest).write_bytes(fetch(digest))
+def start_nginx(folder, blobs):
+    www = folder / "www"
+    www.mkdir()
+    for digest, body in blobs.items():
+        (www / digest).write_bytes(body)
     (folder / "logs").mkdir()
     config = folder / "nginx.conf"
     config.write_text(f"""
@@ -56,12 +58,43 @@ http {{
   access_log {folder}/logs/access.log; default_type application/octet-stream;
   client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
   uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-  server {{ listen 127.0.0.1:18422 backlog=4096; root {blobs}; }}
+  server {{ listen 127.0.0.1:18422 backlog=4096; root {www}; }}
 }}
 """)
-    blobs.chmod(0o755)
+    www.chmod(0o755)
     folder.chmod(0o755)
     return subprocess.Popen([tool("nginx"), "-c", str(config), "-p", str(folder)])
+
+
+def start_registry(folder, blobs):
+    """Debian's docker-registry with the blobs pushed into it."""
+    config = folder / "registry.yml"
+    config.write_text(f"version: 0.1\nlog: {{level: info, accesslog: {{disabled: false}}}}\n"
+                      f"storage: {{filesystem: {{rootdirectory: {folder}/registry}}, cache: "
+                      "{blobdescriptor: inmemory}}\nhttp: {addr: '127.0.0.1:18423'}\n")
+    log = open(folder / "registry.log", "wb")
+    process = subprocess.Popen([tool("docker-registry"), "serve", str(config)], stdout=log, stderr=log)
+    for _ in range(100):
+        time.sleep(0.1)
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", 18423, timeout=60)
+            connection.request("GET", "/v2/")
+            connection.getresponse().read()
+            break
+        except OSError:
+            continue
+    for digest, body in blobs.items():
+        connection.request("POST", "/v2/cubinary/blobs/uploads/")
+        answer = connection.getresponse()
+        answer.read()
+        where = answer.getheader("Location")
+        path = where[where.index("/v2/"):]
+        connection.request("PUT", f"{path}{'&' if '?' in path else '?'}digest={digest}", body=body)
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 201:
+            raise SystemExit(f"bench serve: docker-registry took no blob: {answer.status}")
+    return process
 
 
 def main():
@@ -73,7 +106,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    tool("wrk"), tool("nginx")
+    for name in ("wrk", "nginx", "docker-registry"):
+        tool(name)
 
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cubinary-bench-"))
     running = []
@@ -88,37 +122,44 @@ def main():
         running.append(server)
         port = int(server.stdout.readline().rsplit(":", 1)[1])
 
-        def fetch(digest):
+        blobs = {}
+        for digest in told["blobs"]:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             connection.request("GET", f"/v2/cubinary/blobs/{digest}")
-            return connection.getresponse().read()
-
-        running.append(start_nginx(folder, told["blobs"], fetch))
+            blobs[digest] = connection.getresponse().read()
+        running.append(start_nginx(folder, blobs))
+        running.append(start_registry(folder, blobs))
         time.sleep(1)
 
         results = []
         for size, digest in zip(SIZES, told["blobs"]):
-            ours, theirs = [], []
+            sides = {"cubinary": f"http://127.0.0.1:{port}/v2/cubinary/blobs/{digest}",
+                     "nginx": f"http://127.0.0.1:18422/{digest}",
+                     "registry": f"http://127.0.0.1:18423/v2/cubinary/blobs/{digest}"}
+            rates = {name: [] for name in sides}
             for _ in range(options.rounds):
-                ours.append(rate(f"http://127.0.0.1:{port}/v2/cubinary/blobs/{digest}",
-                                 options.connections, options.seconds))
-                theirs.append(rate(f"http://127.0.0.1:18422/{digest}", options.connections,
-                                   options.seconds))
-            row = {"bytes": size, "cubinary": statistics.median(ours),
-                   "nginx": statistics.median(theirs)}
-            row["ratio"] = row["cubinary"] / row["nginx"]
+                for name, url in sides.items():
+                    rates[name].append(rate(url, options.connections, options.seconds))
+            row = {"bytes": size, **{name: statistics.median(values) for name, values in rates.items()}}
+            row["to_nginx"] = row["cubinary"] / row["nginx"]
+            row["to_registry"] = row["cubinary"] / row["registry"]
             results.append(row)
             if not options.json:
-                print(f"{size:>8} bytes: cubinary {row['cubinary']:>9.0f}/s   nginx {row['nginx']:>9.0f}/s"
-                      f"   ratio {row['ratio']:.2f}", flush=True)
+                print(f"{size:>8} bytes: cubinary {row['cubinary']:>8.0f}/s   nginx {row['nginx']:>8.0f}/s"
+                      f"   docker-registry {row['registry']:>8.0f}/s   {row['to_nginx']:.2f} of nginx, "
+                      f"{row['to_registry']:.1f} of docker-registry", flush=True)
         if options.json:
             print(json.dumps({"serve": results}))
     finally:
         for process in running:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
+    os.umask(0o022)
     main()

@@ -168,6 +168,7 @@ class Build {
     TRY_ASSIGN(m_plan, make_plan(m_store, std::move(manifests),
                                  {m_options.targets, m_options.toolkit, m_options.worker}));
     m_ids.resize(m_plan.candidates.size());
+    TRY(ask_elsewhere());
     TRY(load_records());
     choose();
     if (m_options.explain) {
@@ -192,6 +193,27 @@ class Build {
  private:
   const PlannedKernel& kernel_of(const PlannedCandidate& planned) const {
     return m_plan.kernels[planned.kernel];
+  }
+
+  /// What another store has needs no id here: nothing in this one is made of it.
+  Result<void> ask_elsewhere() {
+    if (!m_options.elsewhere) {
+      return {};
+    }
+    std::vector<core::Digest> keys;
+    for (const PlannedCandidate& planned : m_plan.candidates) {
+      if (!planned.known) {
+        keys.push_back(planned.key);
+      }
+    }
+    TRY_ASSIGN(const auto known, m_options.elsewhere(keys));
+    for (PlannedCandidate& planned : m_plan.candidates) {
+      const auto found = known.find(planned.key);
+      if (!planned.known && found != known.end()) {
+        planned.known = store::CandidateState{0, found->second};
+      }
+    }
+    return {};
   }
 
   Result<void> load_records() {
@@ -410,26 +432,33 @@ class Build {
 
   /// Makes the candidates the current ones, and the manifests the ones in force.
   Result<void> finish() {
+    std::vector<BuiltKernel> current;
     const Result<void> written = m_store.write([&](store::Writer& writer) -> Result<void> {
       for (std::size_t index = 0; index < m_plan.kernels.size(); ++index) {
         const PlannedKernel& kernel = m_plan.kernels[index];
-        store::Kernel row = kernel_row(kernel);
-        row.inputs = to_json(record_of(kernel));
-        TRY(store::put_kernel(writer, row));
+        BuiltKernel built{kernel_row(kernel), {}};
+        built.kernel.inputs = to_json(record_of(kernel));
+        TRY(store::put_kernel(writer, built.kernel));
         for (const core::Target& target : kernel.targets) {
           std::vector<store::CandidateId> ids;
+          auto& keys = built.build_keys[target.text()];
           for (std::size_t i = 0; i < m_plan.candidates.size(); ++i) {
             if (m_plan.candidates[i].kernel == index &&
                 m_plan.candidates[i].target == target.text()) {
-              ids.push_back(m_ids[i]);
+              keys.push_back(m_plan.candidates[i].key);
+              if (m_ids[i] != 0) {
+                ids.push_back(m_ids[i]);
+              }
             }
           }
           TRY(store::set_current(writer, kernel.manifest.name, target.text(), ids));
         }
+        current.push_back(std::move(built));
       }
       return {};
     });
     TRY(written);
+    m_summary.current = std::move(current);
     for (const auto& [kernel, target] : m_new_artifacts) {
       TRY(store::repack_artifacts(m_store, kernel, target));
     }

@@ -4,7 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "builder/compile/worker.hpp"
@@ -16,6 +20,12 @@
 
 namespace cubinary::builder {
 
+/// Another store that is asked before anything is compiled: which of these build keys it has, and
+/// how they ended.
+using AskElsewhere =
+    std::function<core::Result<std::unordered_map<core::Digest, store::CandidateStatus>>(
+        std::span<const core::Digest> build_keys)>;
+
 struct BuildOptions {
   std::vector<std::filesystem::path> folders;  ///< of manifests
   std::string kernels;                         ///< glob over kernel names; empty: all
@@ -26,7 +36,8 @@ struct BuildOptions {
   bool retry_failed = false;  ///< compile again what failed with the same inputs
   std::chrono::milliseconds time_limit{300'000};  ///< a candidate
   WorkerOptions worker;
-  int stop = -1;  ///< a file descriptor that becomes readable when the build is to stop
+  AskElsewhere elsewhere;  ///< what it has is not compiled here; empty: nobody is asked
+  int stop = -1;           ///< a file descriptor that becomes readable when the build is to stop
 };
 
 struct BuildProgress {
@@ -34,6 +45,12 @@ struct BuildProgress {
   std::size_t total = 0;   ///< to compile in this build
   std::size_t failed = 0;  ///< of those done
   double seconds = 0;      ///< since compiling began
+};
+
+/// What a finished build says is current of one kernel.
+struct BuiltKernel {
+  store::Kernel kernel;
+  std::map<std::string, std::vector<core::Digest>> build_keys;  ///< by target
 };
 
 struct BuildSummary {
@@ -48,6 +65,7 @@ struct BuildSummary {
   bool stopped = false;              ///< before everything was compiled
   std::vector<std::string> kernels;  ///< what was built, for reports
   std::vector<std::string> targets;
+  std::vector<BuiltKernel> current;  ///< empty when stopped
 };
 
 /// What a build tells while it runs. All calls come from the thread that called build.

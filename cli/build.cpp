@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder/build.hpp"
 
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cli/build_output.hpp"
+#include "cli/build_remote.hpp"
 #include "cli/command.hpp"
+#include "cli/stop_signals.hpp"
+#include "cli/store_choice.hpp"
+#include "cli/temporary_folder.hpp"
 #include "core/base/file.hpp"
 #include "store/store.hpp"
 
@@ -27,59 +29,55 @@ struct Options {
   std::vector<std::string> folders{"kernels"};
   std::vector<std::string> targets;
   std::string toolkit;
-  std::string store;
-  std::string server;
+  StoreChoice choice;
   double time_limit = 300;
   double memory_gib = 8;
   bool keep_going = false;
   bool json = false;
 };
 
-volatile std::sig_atomic_t g_stop_fd = -1;
-
-void on_stop_signal(int) {
-  const int saved = errno;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(g_stop_fd, &one, sizeof one);
-  errno = saved;
+/// What a finished or stopped build says last, and its exit status.
+Result<int> conclude(const builder::BuildSummary& summary, const Options& options,
+                     BuildStyle style) {
+  std::printf("%s", summary_line(summary, style).c_str());
+  std::fflush(stdout);
+  if (summary.stopped) {
+    return fail(ErrorCode::cancelled, "stopped; " + std::to_string(summary.compiled) +
+                                          " compiled and kept, run again to continue");
+  }
+  return summary.failed != 0 && !options.keep_going ? 1 : 0;
 }
 
-/// Turns SIGINT and SIGTERM into a readable file descriptor while it lives. A second signal ends
-/// the program at once, as if nobody handled it.
-class StopSignals {
- public:
-  StopSignals() : m_event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    g_stop_fd = m_event.get();
-    struct sigaction action{};
-    action.sa_handler = on_stop_signal;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-    sigaction(SIGINT, &action, &m_interrupt);
-    sigaction(SIGTERM, &action, &m_terminate);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-  ~StopSignals() {
-    sigaction(SIGINT, &m_interrupt, nullptr);
-    sigaction(SIGTERM, &m_terminate, nullptr);
-    g_stop_fd = -1;
-  }
-  [[nodiscard]] int descriptor() const { return m_event.get(); }
+/// Compiles into a store of this run alone and sends what comes of it.
+Result<int> build_remotely(Options& options, BuildStyle style,
+                           std::unique_ptr<builder::BuildObserver> observer) {
+  TRY_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make({}, "cubinary-build"));
+  TRY_ASSIGN(store::Store staging,
+             store::Store::open(folder.path() / "staging.cubinary",
+                                {store::Access::write, true, "cubinary build --server"}));
+  TRY_ASSIGN(Remote remote, Remote::open(options.choice));
+  RemoteBuild sender(remote, staging, *observer, options.build.stop);
+  options.build.elsewhere = sender.ask();
+  TRY_ASSIGN(const auto summary, builder::build(staging, options.build, sender));
+  observer.reset();  // takes its progress bar away
+  TRY(sender.finish(summary));
+  return conclude(summary, options, style);
+}
 
- private:
-  core::UniqueFd m_event;
-  struct sigaction m_interrupt{};
-  struct sigaction m_terminate{};
-};
+Result<int> build_here(Options& options, BuildStyle style,
+                       std::unique_ptr<builder::BuildObserver> observer) {
+  TRY_ASSIGN(store::Store store, store::Store::open(options.choice.file, {store::Access::write,
+                                                                          true, "cubinary build"}));
+  TRY_ASSIGN(const auto summary, builder::build(store, options.build, *observer));
+  observer.reset();
+  if (style != BuildStyle::json && !summary.stopped) {
+    TRY_ASSIGN(const std::string table, build_table(store, summary));
+    std::printf("\n%s", table.c_str());
+  }
+  return conclude(summary, options, style);
+}
 
 Result<int> run(Options& options) {
-  if (!options.server.empty()) {
-    return fail(ErrorCode::unsupported,
-                "building into a server is not possible yet: build into a file with --store and "
-                "serve that");
-  }
-  if (options.store.empty()) {
-    return fail(ErrorCode::usage, "which store? give --store FILE (it is made when missing)");
-  }
   builder::BuildOptions& build = options.build;
   build.folders.assign(options.folders.begin(), options.folders.end());
   for (const std::string& name : options.targets) {
@@ -93,30 +91,14 @@ Result<int> run(Options& options) {
   // A broken manifest must not leave a new, empty store behind.
   TRY(builder::load_manifests(build.folders, build.kernels));
 
-  TRY_ASSIGN(store::Store store,
-             store::Store::open(options.store, {store::Access::write, true, "cubinary build"}));
   const BuildStyle style = options.json                 ? BuildStyle::json
                            : isatty(STDOUT_FILENO) != 0 ? BuildStyle::terminal
                                                         : BuildStyle::plain;
   const StopSignals signals;
   build.stop = signals.descriptor();
   auto observer = make_build_observer(style);
-  auto summary = builder::build(store, build, *observer);
-  observer.reset();
-  if (!summary) {
-    return fail(std::move(summary).error());
-  }
-  if (style != BuildStyle::json && !summary->stopped) {
-    TRY_ASSIGN(const std::string table, build_table(store, *summary));
-    std::printf("\n%s", table.c_str());
-  }
-  std::printf("%s", summary_line(*summary, style).c_str());
-  std::fflush(stdout);
-  if (summary->stopped) {
-    return fail(ErrorCode::cancelled, "stopped; " + std::to_string(summary->compiled) +
-                                          " compiled and kept, run again to continue");
-  }
-  return summary->failed != 0 && !options.keep_going ? 1 : 0;
+  return options.choice.remote() ? build_remotely(options, style, std::move(observer))
+                                 : build_here(options, style, std::move(observer));
 }
 
 }  // namespace
@@ -131,8 +113,7 @@ void add_build(Cli& cli) {
       "broken, 3 no compiler. A failed candidate is tried again when its inputs change.");
   app->add_option("DIR", options->folders, "Kernel folders, or folders of them")
       ->capture_default_str();
-  app->add_option("--store", options->store, "The store; made when missing")->type_name("FILE");
-  app->add_option("--server", options->server, "A server that owns the store")->type_name("URL");
+  add_store_options(*app, options->choice, "the store; made when missing");
   app->add_option("--target", options->targets, "Targets, in place of each manifest's own")
       ->delimiter(',')
       ->type_name("sm_XX");

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "builder/release/release_json.hpp"
 #include "cli/command.hpp"
 #include "cli/table.hpp"
+#include "cli/verb.hpp"
 #include "core/base/json.hpp"
 #include "store/store.hpp"
 
@@ -16,19 +18,57 @@ namespace {
 namespace json = core::json;
 using core::Result;
 
-struct Options {
+struct Options : VerbOptions {
   std::string directory;
-  std::string store;
   std::string release;
-  bool json = false;
 };
 
-Result<int> run(const Options& options) {
-  TRY_ASSIGN(const store::Store store,
-             store::Store::open(options.store, {store::Access::read, false, "cubinary export"}));
+Result<builder::ExportSource> remote_source(Remote& remote, const std::string& name) {
+  builder::ExportSource source;
+  TRY_ASSIGN(const json::Value told, remote.get("/api/v1/releases/" + encode(name)));
+  TRY_ASSIGN(source.release, builder::release_from_json(told));
+  const json::Node top(told, "the release");
+  TRY_ASSIGN(const json::Node channels, top.at("channels"));
+  TRY_ASSIGN(const auto names, channels.elements());
+  for (const json::Node& node : names) {
+    TRY_ASSIGN(std::string channel, node.text());
+    source.channels.push_back(std::move(channel));
+  }
+  TRY_ASSIGN(source.blobs, builder::blobs_from_json(told));
+  TRY_ASSIGN(const json::Value list, remote.get("/api/v1/revocations"));
+  TRY_ASSIGN(const auto revocations, builder::blobs_from_json(list));
+  if (!revocations.empty()) {
+    source.revocations = revocations.front().digest;
+    source.blobs.insert(source.blobs.end(), revocations.begin(), revocations.end());
+  }
+  source.stream = [&remote](const store::BlobInfo& blob,
+                            const std::function<bool(core::ByteView)>& sink) {
+    return remote.download("/api/v1/blobs/" + blob.digest.text(),
+                           [&](core::ByteView bytes) -> Result<void> {
+                             if (!sink(bytes)) {
+                               return core::fail(core::ErrorCode::cancelled, "stopped");
+                             }
+                             return {};
+                           });
+  };
+  return source;
+}
+
+Result<builder::ExportedRelease> export_it(const Options& options) {
+  if (options.choice.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(options.choice));
+    TRY_ASSIGN(const auto source, remote_source(remote, options.release));
+    return builder::export_release(source, options.directory);
+  }
+  TRY_ASSIGN(
+      const store::Store store,
+      store::Store::open(options.choice.file, {store::Access::read, false, "cubinary export"}));
   TRY_ASSIGN(const store::Reader reader, store.reader());
-  TRY_ASSIGN(const auto exported,
-             builder::export_release(reader, options.release, options.directory));
+  return builder::export_release(reader, options.release, options.directory);
+}
+
+Result<int> run(const Options& options) {
+  TRY_ASSIGN(const auto exported, export_it(options));
   const bool is_signed = exported.release.signature_manifest.has_value();
   if (options.json) {
     json::Array tags(exported.tags.begin(), exported.tags.end());
@@ -69,7 +109,7 @@ void add_export(Cli& cli) {
   auto options = std::make_shared<Options>();
   app->add_option("DIR", options->directory, "folder, made when missing; a layout is added to")
       ->required();
-  app->add_option("--store", options->store, "store file")->required();
+  add_store_options(*app, options->choice, "store file");
   app->add_option("--release", options->release, "release name")->required();
   app->add_flag("--json", options->json, "one JSON object");
   app->footer(

@@ -4,16 +4,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "builder/release/diff.hpp"
-#include "builder/release/release.hpp"
-#include "builder/release/view.hpp"
+#include "builder/release/release_json.hpp"
+#include "cli/answer.hpp"
+#include "cli/release_triton.hpp"
 #include "cli/table.hpp"
-#include "core/base/json.hpp"
+#include "cli/verb.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {
@@ -22,279 +20,190 @@ namespace {
 namespace json = core::json;
 using core::Result;
 
-struct Options {
+struct Options : VerbOptions {
   std::string name;
   std::string other;
-  std::string store;
   bool entries = false;
-  bool json = false;
 };
 
-void print_json(const json::Value& value) {
-  std::printf("%s\n", json::to_text(value).c_str());
-}
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ", ") + word;
-  }
-  return text;
-}
-
-json::Array to_array(const std::vector<std::string>& items) {
-  return json::Array(items.begin(), items.end());
-}
-
-json::Object to_json(const std::map<std::string, std::string>& map) {
-  json::Object object;
-  for (const auto& [key, value] : map) {
-    object.emplace(key, value);
-  }
-  return object;
-}
-
-/// The values' own canonical JSON, as a value to put into another document.
-template <typename T>
-Result<json::Value> embed(const T& values) {
-  return json::parse(core::to_json(values));
-}
-
 Result<store::Store> open_for_reading(const Options& options) {
-  return store::Store::open(options.store, {store::Access::read, false, "cubinary release"});
+  return store::Store::open(options.choice.file, {store::Access::read, false, "cubinary release"});
 }
 
-json::Object to_json(const builder::ReleaseSummary& summary) {
-  const store::Release& release = summary.release;
-  return {{"name", release.name},
-          {"serial", release.serial},
-          {"index", release.index.text()},
-          {"created", release.created},
-          {"expires", release.expires},
-          {"signed", release.signature_manifest.has_value()},
-          {"channels", to_array(summary.channels)},
-          {"targets", to_array(release.targets)},
-          {"kernels", summary.kernels},
-          {"bytes", summary.bytes}};
+std::string size_at(const json::Value& object, std::string_view key) {
+  return format_bytes(static_cast<std::uint64_t>(integer_at(object, key)));
+}
+
+// --- list ---
+
+Result<json::Value> get_releases(const Options& options) {
+  if (options.choice.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(options.choice));
+    return remote.get("/api/v1/releases");
+  }
+  TRY_ASSIGN(const store::Store store, open_for_reading(options));
+  TRY_ASSIGN(const store::Reader reader, store.reader());
+  TRY_ASSIGN(json::Array releases, builder::releases_json(reader));
+  return json::Value(std::move(releases));
 }
 
 Result<int> list(const Options& options) {
-  TRY_ASSIGN(const store::Store store, open_for_reading(options));
-  TRY_ASSIGN(const store::Reader reader, store.reader());
-  TRY_ASSIGN(const auto summaries, builder::summarise_all(reader));
+  TRY_ASSIGN(const json::Value releases, get_releases(options));
   if (options.json) {
-    json::Array array;
-    for (const builder::ReleaseSummary& summary : summaries) {
-      array.emplace_back(to_json(summary));
-    }
-    print_json(array);
+    print_json(releases);
     return 0;
   }
-  if (summaries.empty()) {
-    std::printf("no releases yet: make one with `cubinary release create NAME --store %s`\n",
-                options.store.c_str());
+  if (array_of(releases).empty()) {
+    std::printf("no releases yet: make one with `cubinary release create NAME`\n");
     return 0;
   }
   Table table({"name", ">serial", "created", "expires", "signed", "channels", "targets", ">kernels",
                ">size"});
-  for (const builder::ReleaseSummary& summary : summaries) {
-    const store::Release& release = summary.release;
-    table.add_row({release.name, std::to_string(release.serial), format_time(release.created),
-                   format_time(release.expires), release.signature_manifest ? "yes" : "no",
-                   join(summary.channels), join(release.targets), std::to_string(summary.kernels),
-                   format_bytes(summary.bytes)});
+  for (const json::Value& release : array_of(releases)) {
+    table.add_row({text_at(release, "name"), std::to_string(integer_at(release, "serial")),
+                   format_time(integer_at(release, "created")),
+                   format_time(integer_at(release, "expires")),
+                   flag_at(release, "signed") ? "yes" : "no", list_at(release, "channels"),
+                   list_at(release, "targets"), std::to_string(integer_at(release, "kernels")),
+                   size_at(release, "bytes")});
   }
   std::fputs(table.text().c_str(), stdout);
   return 0;
 }
 
-Result<json::Value> to_json(const core::TableEntry& entry) {
-  TRY_ASSIGN(json::Value types, embed(entry.types));
-  TRY_ASSIGN(json::Value shape, embed(entry.shape));
-  TRY_ASSIGN(json::Value config, embed(entry.config));
-  json::Array symbols;
-  for (const core::EntrySymbol& symbol : entry.symbols) {
-    symbols.emplace_back(json::Object{{"symbol", symbol.symbol},
-                                      {"max_threads", symbol.max_threads},
-                                      {"registers", symbol.registers},
-                                      {"static_smem", symbol.static_smem},
-                                      {"spill_bytes", symbol.spill_bytes}});
+// --- show ---
+
+Result<json::Value> get_release(const Options& options) {
+  if (options.choice.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(options.choice));
+    return remote.get("/api/v1/releases/" + encode(options.name));
   }
-  json::Object object{{"types", std::move(types)},
-                      {"shape", std::move(shape)},
-                      {"config", std::move(config)},
-                      {"device_class", entry.device_class},
-                      {"origin", entry.origin == core::Origin::tuned ? "tuned" : "fallback"},
-                      {"rank", entry.rank},
-                      {"artifact", entry.artifact.text()},
-                      {"size", entry.size},
-                      {"symbols", std::move(symbols)},
-                      {"provenance", to_json(entry.provenance)}};
-  if (entry.time_us) {
-    object.emplace("time_us", *entry.time_us);
-  }
-  if (entry.confidence) {
-    object.emplace("confidence", *entry.confidence);
-  }
-  return object;
+  TRY_ASSIGN(const store::Store store, open_for_reading(options));
+  TRY_ASSIGN(const store::Reader reader, store.reader());
+  TRY_ASSIGN(json::Object release, builder::release_json(reader, options.name));
+  return json::Value(std::move(release));
 }
 
-std::size_t count_tuned(const core::KernelTable& table) {
-  return static_cast<std::size_t>(std::count_if(
-      table.entries.begin(), table.entries.end(),
-      [](const core::TableEntry& entry) { return entry.origin == core::Origin::tuned; }));
+void add_row(Table& table, const json::Value& target, const json::Value& kernel) {
+  const auto entries = static_cast<std::int64_t>(array_at(kernel, "entries").size());
+  const std::int64_t tuned = integer_at(kernel, "tuned");
+  table.add_row({text_at(target, "target"), text_at(kernel, "name"), std::to_string(entries),
+                 std::to_string(tuned), std::to_string(entries - tuned),
+                 std::to_string(integer_at(kernel, "artifacts")), size_at(kernel, "raw_bytes"),
+                 size_at(kernel, "pack_bytes"), text_at(target, "toolkit"),
+                 std::to_string(integer_at(target, "minimum_driver"))});
 }
 
-std::size_t count_artifacts(const core::KernelTable& table) {
-  std::set<core::Digest> artifacts;
-  for (const core::TableEntry& entry : table.entries) {
-    artifacts.insert(entry.artifact);
+void add_entry_row(Table& table, const json::Value& target, const json::Value& kernel,
+                   const json::Value& entry) {
+  std::int64_t registers = 0;
+  std::int64_t smem = 0;
+  std::int64_t spills = 0;
+  for (const json::Value& symbol : array_at(entry, "symbols")) {
+    registers = std::max(registers, integer_at(symbol, "registers"));
+    smem = std::max(smem, integer_at(symbol, "static_smem"));
+    spills += integer_at(symbol, "spill_bytes");
   }
-  return artifacts.size();
+  const bool tuned = text_at(entry, "origin") == "tuned";
+  char time[32] = "";
+  if (const double us = number_at(entry, "time_us"); us > 0) {
+    std::snprintf(time, sizeof time, "%.2f", us);
+  }
+  table.add_row({text_at(target, "target"), text_at(kernel, "name"), display_at(entry, "types"),
+                 display_at(entry, "shape"), tuned ? text_at(entry, "device_class") : "any",
+                 display_at(entry, "config"),
+                 tuned ? "tuned" : "default " + std::to_string(integer_at(entry, "rank")), time,
+                 std::to_string(registers), std::to_string(smem), std::to_string(spills),
+                 size_at(entry, "size")});
 }
 
-Result<json::Value> to_json(const builder::ReleasedTarget& target) {
-  json::Array kernels;
-  for (const core::KernelTable& table : target.catalogue.kernels) {
-    json::Array entries;
-    for (const core::TableEntry& entry : table.entries) {
-      TRY_ASSIGN(json::Value value, to_json(entry));
-      entries.push_back(std::move(value));
-    }
-    kernels.emplace_back(json::Object{{"name", table.name},
-                                      {"summary", table.summary},
-                                      {"interface", table.interface.text()},
-                                      {"pack", table.pack.text()},
-                                      {"pack_bytes", table.pack_size},
-                                      {"raw_bytes", table.pack_raw_size},
-                                      {"artifacts", count_artifacts(table)},
-                                      {"tuned", count_tuned(table)},
-                                      {"entries", std::move(entries)}});
+void print_head(const json::Value& release) {
+  std::printf(
+      "release  %s (serial %lld)\nindex    %s\ncreated  %s, expires %s\n",
+      text_at(release, "name").c_str(), static_cast<long long>(integer_at(release, "serial")),
+      text_at(release, "index").c_str(), format_time(integer_at(release, "created")).c_str(),
+      format_time(integer_at(release, "expires")).c_str());
+  if (const std::string channels = list_at(release, "channels"); !channels.empty()) {
+    std::printf("channels %s\n", channels.c_str());
   }
-  return json::Object{{"target", target.catalogue.target.text()},
-                      {"manifest", target.manifest_digest.text()},
-                      {"toolkit", target.catalogue.toolkit.text()},
-                      {"minimum_driver", target.catalogue.minimum_driver},
-                      {"kernels", std::move(kernels)}};
-}
-
-void add_rows(Table& table, const builder::ReleasedTarget& target) {
-  for (const core::KernelTable& kernel : target.catalogue.kernels) {
-    const std::size_t tuned = count_tuned(kernel);
-    table.add_row({target.catalogue.target.text(), kernel.name,
-                   std::to_string(kernel.entries.size()), std::to_string(tuned),
-                   std::to_string(kernel.entries.size() - tuned),
-                   std::to_string(count_artifacts(kernel)), format_bytes(kernel.pack_raw_size),
-                   format_bytes(kernel.pack_size), target.catalogue.toolkit.text(),
-                   std::to_string(target.catalogue.minimum_driver)});
-  }
-}
-
-void add_entry_rows(Table& table, const builder::ReleasedTarget& target) {
-  for (const core::KernelTable& kernel : target.catalogue.kernels) {
-    for (const core::TableEntry& entry : kernel.entries) {
-      std::int64_t registers = 0;
-      std::int64_t smem = 0;
-      std::int64_t spills = 0;
-      for (const core::EntrySymbol& symbol : entry.symbols) {
-        registers = std::max(registers, symbol.registers);
-        smem = std::max(smem, symbol.static_smem);
-        spills += symbol.spill_bytes;
-      }
-      const bool tuned = entry.origin == core::Origin::tuned;
-      char time[32] = "";
-      if (entry.time_us) {
-        std::snprintf(time, sizeof time, "%.2f", *entry.time_us);
-      }
-      table.add_row({target.catalogue.target.text(), kernel.name, core::to_display(entry.types),
-                     core::to_display(entry.shape), tuned ? entry.device_class : "any",
-                     core::to_display(entry.config),
-                     tuned ? "tuned" : "default " + std::to_string(entry.rank), time,
-                     std::to_string(registers), std::to_string(smem), std::to_string(spills),
-                     format_bytes(entry.size)});
-    }
-  }
-}
-
-void print_head(const builder::ReleaseSummary& summary, const std::vector<std::string>& keys) {
-  const store::Release& release = summary.release;
-  std::printf("release  %s (serial %llu)\nindex    %s\ncreated  %s, expires %s\n",
-              release.name.c_str(), static_cast<unsigned long long>(release.serial),
-              release.index.text().c_str(), format_time(release.created).c_str(),
-              format_time(release.expires).c_str());
-  if (!summary.channels.empty()) {
-    std::printf("channels %s\n", join(summary.channels).c_str());
-  }
+  const std::string keys = list_at(release, "key_ids");
   std::printf("signed   %s\nsize     %s\n\n",
-              keys.empty() ? "no: clients refuse it" : ("by key " + join(keys)).c_str(),
-              format_bytes(summary.bytes).c_str());
+              keys.empty() ? "no: clients refuse it" : ("by key " + keys).c_str(),
+              size_at(release, "bytes").c_str());
+}
+
+Result<void> add_triton(Table& table, const json::Value& target, bool entries) {
+  const auto* members = target.get_if<json::Object>();
+  const auto part = members == nullptr ? json::Object::const_iterator() : members->find("triton");
+  if (members == nullptr || part == members->end()) {
+    return {};
+  }
+  TRY_ASSIGN(const auto catalogue, core::triton_catalogue_from_json(json::to_text(part->second)));
+  add_release_triton_rows(table, catalogue, entries);
+  return {};
 }
 
 Result<int> show(const Options& options) {
-  TRY_ASSIGN(const store::Store store, open_for_reading(options));
-  TRY_ASSIGN(const store::Reader reader, store.reader());
-  TRY_ASSIGN(const store::Release release, builder::require_release(reader, options.name));
-  TRY_ASSIGN(const auto summary, builder::summarise(reader, release));
-  TRY_ASSIGN(const auto keys, builder::signing_keys(reader, release));
-
-  json::Array targets;
+  TRY_ASSIGN(const json::Value release, get_release(options));
+  if (options.json) {
+    print_json(release);
+    return 0;
+  }
   Table kernels({"target", "kernel", ">entries", ">tuned", ">untuned", ">artifacts", ">raw",
                  ">packed", ">toolkit", ">driver"});
   Table entries({"target", "kernel", "types", "shape", "device class", "config", "origin", ">us",
                  ">regs", ">smem", ">spills", ">cubin"});
-  const auto visit = [&](const builder::ReleasedTarget& target) -> Result<void> {
-    if (options.json) {
-      TRY_ASSIGN(json::Value value, to_json(target));
-      targets.push_back(std::move(value));
-    } else {
-      add_rows(kernels, target);
-      if (options.entries) {
-        add_entry_rows(entries, target);
+  Table triton = release_triton_table(options.entries);
+  for (const json::Value& target : array_at(release, "targets")) {
+    for (const json::Value& kernel : array_at(target, "kernels")) {
+      add_row(kernels, target, kernel);
+      for (const json::Value& entry : array_at(kernel, "entries")) {
+        add_entry_row(entries, target, kernel, entry);
       }
     }
-    return {};
+    TRY(add_triton(triton, target, options.entries));
+  }
+  print_head(release);
+  const char* before = "";
+  const auto print = [&](const Table& table, bool wanted) {
+    if (wanted && table.rows() > 0) {
+      std::printf("%s%s", std::exchange(before, "\n"), table.text().c_str());
+    }
   };
-  TRY(builder::for_each_target(reader, release, visit));
-
-  if (options.json) {
-    json::Object object = to_json(summary);
-    object.insert_or_assign("targets", std::move(targets));
-    object.insert_or_assign("key_ids", to_array(keys));
-    print_json(object);
-    return 0;
-  }
-  print_head(summary, keys);
-  std::fputs(kernels.text().c_str(), stdout);
-  if (options.entries) {
-    std::printf("\n%s", entries.text().c_str());
-  }
+  print(kernels, true);
+  print(entries, options.entries);
+  print(triton, true);
   return 0;
 }
 
-Result<int> diff(const Options& options) {
+// --- diff ---
+
+Result<json::Value> get_changes(const Options& options) {
+  if (options.choice.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(options.choice));
+    return remote.get("/api/v1/releases/" + encode(options.other) + "/diff",
+                      {{"since", options.name}});
+  }
   TRY_ASSIGN(const store::Store store, open_for_reading(options));
   TRY_ASSIGN(const store::Reader reader, store.reader());
-  TRY_ASSIGN(const auto changes, builder::diff_releases(reader, options.name, options.other));
+  TRY_ASSIGN(json::Array changes, builder::release_diff_json(reader, options.name, options.other));
+  return json::Value(std::move(changes));
+}
+
+Result<int> diff(const Options& options) {
+  TRY_ASSIGN(const json::Value changes, get_changes(options));
   if (options.json) {
-    json::Array array;
-    for (const builder::ReleaseChange& change : changes) {
-      array.emplace_back(json::Object{{"kind", builder::kind_name(change.kind)},
-                                      {"target", change.target},
-                                      {"kernel", change.kernel},
-                                      {"entry", change.entry},
-                                      {"what", change.what}});
-    }
-    print_json(array);
+    print_json(changes);
     return 0;
   }
-  if (changes.empty()) {
+  if (array_of(changes).empty()) {
     std::printf("%s and %s do the same\n", options.name.c_str(), options.other.c_str());
     return 0;
   }
   Table table({"", "target", "kernel", "entry", "what"});
-  for (const builder::ReleaseChange& change : changes) {
-    table.add_row({std::string(builder::kind_name(change.kind)), change.target, change.kernel,
-                   change.entry, change.what});
+  for (const json::Value& change : array_of(changes)) {
+    table.add_row({text_at(change, "kind"), text_at(change, "target"), text_at(change, "kernel"),
+                   text_at(change, "entry"), text_at(change, "what")});
   }
   std::fputs(table.text().c_str(), stdout);
   return 0;
@@ -303,25 +212,21 @@ Result<int> diff(const Options& options) {
 }  // namespace
 
 void add_release_reads(Cli& cli, CLI::App& release) {
-  const auto add = [&](const std::string& name, const std::string& what, auto run) {
-    auto options = std::make_shared<Options>();
-    CLI::App* app = release.add_subcommand(name, what);
-    app->add_option("--store", options->store, "store file; may be in use")->required();
-    app->add_flag("--json", options->json, "JSON");
-    app->callback([&cli, options, run] { cli.run = [options, run] { return run(*options); }; });
-    return std::pair(app, options);
-  };
-  const auto [list_app, list_options] = add("list", "List all releases", list);
-  list_app->footer("Example:\n  cubinary release list --store kernels.db");
+  const auto listed = std::make_shared<Options>();
+  add_verb(cli, release, listed, "list", "List all releases", list)
+      ->footer("Example:\n  cubinary release list --store kernels.db");
 
-  const auto [show_app, show_options] = add("show", "Show what a release holds", show);
-  show_app->add_option("NAME", show_options->name, "release name")->required();
-  show_app->add_flag("--entries", show_options->entries, "every entry: config, resources, time");
+  const auto shown = std::make_shared<Options>();
+  CLI::App* show_app = add_verb(cli, release, shown, "show", "Show what a release holds", show);
+  show_app->add_option("NAME", shown->name, "release name")->required();
+  show_app->add_flag("--entries", shown->entries, "every entry: config, resources, time");
   show_app->footer("Example:\n  cubinary release show 2026.11 --entries --store kernels.db");
 
-  const auto [diff_app, diff_options] = add("diff", "Say what changed between two releases", diff);
-  diff_app->add_option("BEFORE", diff_options->name, "release name")->required();
-  diff_app->add_option("AFTER", diff_options->other, "release name")->required();
+  const auto compared = std::make_shared<Options>();
+  CLI::App* diff_app =
+      add_verb(cli, release, compared, "diff", "Say what changed between two releases", diff);
+  diff_app->add_option("BEFORE", compared->name, "release name")->required();
+  diff_app->add_option("AFTER", compared->other, "release name")->required();
   diff_app->footer("Example:\n  cubinary release diff 2026.10 2026.11 --store kernels.db");
 }
 

@@ -9,8 +9,10 @@
 #include <thread>
 
 #include <httplib.h>
+#include <unistd.h>
 
 #include "core/base/file.hpp"
+#include "core/wire/codec.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -22,6 +24,8 @@ using core::Result;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t k_max_json = 1ULL << 30U;
+constexpr std::size_t k_worth_packing = 4096;
+constexpr int k_packing_level = 3;
 constexpr std::uint64_t k_max_token_file = 4096;
 constexpr std::chrono::seconds k_patience{60};
 constexpr std::chrono::seconds k_longest_pause{10};
@@ -223,6 +227,12 @@ struct Remote::Impl {
     httplib::Request made = request(method, path);
     made.headers.emplace("Content-Type", type);
     made.body = body;
+    if (body.size() >= k_worth_packing) {
+      TRY_ASSIGN(const core::Bytes packed,
+                 core::compress(core::as_bytes(body), {.level = k_packing_level}));
+      made.body = core::as_text(packed);
+      made.headers.emplace("Content-Encoding", "zstd");
+    }
     return exchange(std::move(made));
   }
 
@@ -268,6 +278,11 @@ Result<json::Value> Remote::remove(const std::string& path) {
 Result<json::Value> Remote::put_bytes(const std::string& path, std::string_view type,
                                       core::ByteView bytes) {
   return m_impl->exchange("PUT", path, type, core::as_text(bytes));
+}
+
+Result<json::Value> Remote::post_bytes(const std::string& path, std::string_view type,
+                                       core::ByteView bytes, const Query& query) {
+  return m_impl->exchange("POST", with_query(path, query), type, core::as_text(bytes));
 }
 
 Result<core::Bytes> Remote::get_bytes(const std::string& path, std::uint64_t max_bytes,

@@ -50,7 +50,11 @@ class Remote {
                                                     const core::json::Value& body);
   [[nodiscard]] core::Result<core::json::Value> remove(const std::string& path);
 
-  /// Sends bytes as they are, with a content type.
+  /// Sends bytes, compressed on the way when they are many, with a content type.
+  [[nodiscard]] core::Result<core::json::Value> post_bytes(const std::string& path,
+                                                           std::string_view type,
+                                                           core::ByteView bytes,
+                                                           const Query& query = {});
   [[nodiscard]] core::Result<core::json::Value> put_bytes(const std::string& path,
                                                           std::string_view type,
                                                           core::ByteView bytes);

@@ -8,13 +8,15 @@ namespace cubinary::cli {
 
 void add_serve(Cli& cli) {
   auto options = std::make_shared<server::ServeOptions>();
-  CLI::App* app = cli.app.add_subcommand("serve", "Serve a store's releases over HTTP");
+  CLI::App* app = cli.app.add_subcommand("serve", "Serve a store over HTTP: its releases to clients, the rest to builders, tuners, auditors");
   app->footer(
       "Example: cubinary serve --store kernels.cubinary --listen 127.0.0.1:8421\n"
       "Other machines need TLS and a token: cubinary serve --store kernels.cubinary \\\n"
       "    --listen 0.0.0.0:8421 --tls-cert server.pem --tls-key server.key --host build.example\n"
       "Tokens are made with: cubinary token create --scope read --store kernels.cubinary");
   app->add_option("--store", options->store, "The store to serve")->required()->type_name("FILE");
+  app->add_flag("--read-only", options->read_only,
+                "Do not own the store: it may be changed beside the server, never through it");
   app->add_option("--listen", options->listen, "Address and port; port 0 takes a free one")
       ->type_name("ADDR:PORT")
       ->capture_default_str();
@@ -63,6 +65,10 @@ void add_serve(Cli& cli) {
   app->add_option("--cache-mib", options->cache_mib, "Memory for often wanted blobs, in MiB")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app->add_option("--body-mib", options->body_mib, "Memory for uploads under way, in MiB")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app->callback([&cli, options] { cli.run = [options] { return server::serve(*options); }; });
 }

@@ -12,6 +12,8 @@
 namespace cubinary::server {
 namespace {
 
+constexpr std::size_t k_gathered_bytes = 64U << 10U;
+
 void append_escaped(std::string& out, std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -43,6 +45,7 @@ core::Result<AccessLog> AccessLog::to_file(const std::filesystem::path& path) {
   }
   AccessLog log(fd.get());
   log.m_owned = std::move(fd);
+  log.m_gathered = std::make_unique<Gathered>();
   return log;
 }
 
@@ -80,6 +83,25 @@ std::string log_line(const LogEntry& entry, std::int64_t unix_ms) {
   return line;
 }
 
+AccessLog::~AccessLog() {
+  flush();
+}
+
+void AccessLog::flush() const {
+  if (!m_gathered) {
+    return;
+  }
+  std::string lines;
+  {
+    const std::scoped_lock lock(m_gathered->mutex);
+    lines.swap(m_gathered->lines);
+  }
+  if (!lines.empty()) {
+    // A full disk must not stop the answers.
+    [[maybe_unused]] const auto written = ::write(m_fd, lines.data(), lines.size());
+  }
+}
+
 void AccessLog::write(const LogEntry& entry) const {
   if (m_fd < 0) {
     return;
@@ -88,6 +110,16 @@ void AccessLog::write(const LogEntry& entry) const {
   std::string line =
       log_line(entry, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   line += '\n';
+  if (m_gathered) {
+    std::unique_lock lock(m_gathered->mutex);
+    m_gathered->lines += line;
+    if (m_gathered->lines.size() < k_gathered_bytes) {
+      return;
+    }
+    lock.unlock();
+    flush();
+    return;
+  }
   // One write a line keeps lines whole among threads; a full disk must not stop the answers.
   [[maybe_unused]] const auto written = ::write(m_fd, line.data(), line.size());
 }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -27,7 +29,9 @@ struct LogEntry {
   std::string_view note;   ///< what went wrong, if anything; empty: left out
 };
 
-/// Writes one JSON object a line, whole lines only. Thread-safe.
+/// Writes one JSON object a line, whole lines only. To a file, lines are gathered and written when
+/// there are many or `flush` is called, a few times a second: a write a request costs as much as a
+/// small answer. Thread-safe.
 class AccessLog {
  public:
   /// To standard error, to nothing, or appended to a file (mode 0640).
@@ -35,12 +39,22 @@ class AccessLog {
   [[nodiscard]] static AccessLog none() { return AccessLog(-1); }
   [[nodiscard]] static core::Result<AccessLog> to_file(const std::filesystem::path& path);
 
+  AccessLog(AccessLog&&) = default;
+  AccessLog& operator=(AccessLog&&) = delete;
+  ~AccessLog();
+
   void write(const LogEntry& entry) const;
+  void flush() const;
 
  private:
+  struct Gathered {
+    std::mutex mutex;
+    std::string lines;
+  };
   explicit AccessLog(int fd) : m_fd(fd) {}
   core::UniqueFd m_owned;
   int m_fd;
+  std::unique_ptr<Gathered> m_gathered;  ///< null: every line is written at once
 };
 
 /// The line without its end, for tests and `write`. `unix_ms` is the time of the answer.

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "server/pending_request.hpp"
+
 namespace cubinary::server {
 namespace {
 
@@ -36,6 +38,8 @@ Connection::Connection(core::UniqueFd fd, PeerAddress peer, TlsContext::Session 
       m_session(std::move(session)),
       m_patience(&patience) {
 }
+
+Connection::~Connection() = default;
 
 Connection::Io Connection::after_tls(int result) {
   const int code = SSL_get_error(m_session.get(), result);

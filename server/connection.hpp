@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,7 @@
 namespace cubinary::server {
 
 using Clock = std::chrono::steady_clock;
+struct PendingRequest;
 
 /// How long a client that does not read may keep an answering thread, and when the server is too
 /// busy waiting for such clients to be patient. Shared by all connections; thread-safe.
@@ -34,16 +36,19 @@ class Connection {
  public:
   enum class Io : std::uint8_t { ok, wait_read, wait_write, closed };
   /// What the connection is waiting for while no thread works on it; decides its deadline.
-  enum class Phase : std::uint8_t { head, idle, linger };
+  enum class Phase : std::uint8_t { head, body, idle, linger };
 
   Connection(core::UniqueFd fd, PeerAddress peer, TlsContext::Session session,
              SendPatience& patience);
+  ~Connection();
 
   /// Reads what is there into `input` (completing the TLS handshake first), one call of the socket.
   [[nodiscard]] Io fill();
   /// Bytes received and not yet taken as part of a request.
   std::string input;
   std::size_t scanned = 0;  ///< of input, already searched for the head's end
+  /// A request whose head was admitted and whose body is awaited in `input`.
+  std::unique_ptr<PendingRequest> pending;
   /// Whether decrypted bytes wait inside the TLS session, which no event will announce.
   [[nodiscard]] bool has_hidden_input() const;
 

@@ -1,272 +1,181 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/engine.hpp"
 
+#include <array>
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <string>
 #include <utility>
 
-#include <httplib.h>
-
 namespace cubinary::server {
 namespace {
 
-/// Headers, and a body that fits beside them, leave in one piece.
-constexpr std::size_t k_joined_bytes = 16U << 10U;
-
-/// What httplib takes for the socket: it reads the one head it is given and writes to the
-/// connection. Its own stream asks the kernel up to three times before each write whether the peer
-/// is alive.
-class HeadStream final : public httplib::Stream {
- public:
-  HeadStream(std::string head, Connection& connection)
-      : m_head(std::move(head)), m_connection(&connection) {}
-
-  bool is_readable() const override { return m_taken < m_head.size(); }
-  bool wait_readable() const override { return is_readable(); }
-  bool wait_writable() const override { return !m_failed; }
-  bool is_peer_alive() const override { return !m_failed; }
-
-  ssize_t read(char* into, std::size_t size) override {
-    const std::size_t count = m_head.copy(into, size, m_taken);
-    m_taken += count;
-    return static_cast<ssize_t>(count);
+/// The current second as an HTTP date; formatted once a second and thread.
+std::string_view http_date() {
+  thread_local std::time_t at = 0;
+  thread_local std::array<char, 40> text{};
+  const std::time_t now = std::time(nullptr);
+  if (now != at) {
+    std::tm utc{};
+    gmtime_r(&now, &utc);
+    std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+    at = now;
   }
-  ssize_t write(const char* bytes, std::size_t size) override {
-    if (m_failed) {
-      return -1;
-    }
-    if (m_pending.size() + size <= k_joined_bytes) {
-      m_pending.append(bytes, size);
-      return static_cast<ssize_t>(size);
-    }
-    m_failed = !m_connection->send(m_pending, {bytes, size});
-    m_pending.clear();
-    return m_failed ? -1 : static_cast<ssize_t>(size);
-  }
-  /// Sends what is held back; false when any of the answer did not leave.
-  bool finish() {
-    m_failed = m_failed || !m_connection->send(m_pending);
-    m_pending.clear();
-    return !m_failed;
-  }
-
-  void get_remote_ip_and_port(std::string&, int&) const override {}
-  void get_local_ip_and_port(std::string&, int&) const override {}
-  int socket() const override { return m_connection->fd(); }
-  time_t duration() const override { return 0; }
-
- private:
-  std::string m_head;
-  std::size_t m_taken = 0;
-  Connection* m_connection;
-  std::string m_pending;
-  bool m_failed = false;
-};
-
-/// One request on its way through httplib, which carries no context of ours to its callbacks.
-struct Exchange {
-  const RequestHead* head = nullptr;
-  const PeerAddress* peer = nullptr;
-  bool close = false;
-  bool handled = false;
-  Route route = Route::unknown;
-  int status = 400;
-  std::string token;
-  std::string note;
-};
-thread_local Exchange* t_exchange = nullptr;
-
-/// httplib calls this outside its own exception guard.
-bool stream_body(const BodyReader& reader, std::uint64_t offset, std::uint64_t length,
-                 httplib::DataSink& sink, std::string& note) {
-  try {
-    const auto done = reader(offset, length, [&](core::ByteView piece) {
-      const std::string_view text = core::as_text(piece);
-      return sink.write(text.data(), text.size());
-    });
-    if (!done) {
-      note = done.error().message;
-    }
-    return done.has_value();
-  } catch (const std::exception& error) {
-    note = error.what();
-    return false;
-  }
+  return text.data();
 }
 
-std::string render(const Response& response) {
-  std::string text = "HTTP/1.1 " + std::to_string(response.status) + " " +
-                     httplib::status_message(response.status) + "\r\n";
+std::string render_head(const Response& response, bool close) {
+  std::string text;
+  text.reserve(512);
+  text.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
+  text.append(status_phrase(response.status)).append("\r\nDate: ").append(http_date());
   for (const auto& [name, value] : response.headers) {
-    text.append(name).append(": ").append(value).append("\r\n");
+    text.append("\r\n").append(name).append(": ").append(value);
   }
-  text.append("Content-Type: ").append(response.content_type);
-  text.append("\r\nContent-Length: ").append(std::to_string(response.body.size()));
-  text.append("\r\nConnection: close\r\n\r\n").append(response.body);
+  if (response.status != 204 && response.status != 304 && !response.content_type.empty()) {
+    text.append("\r\nContent-Type: ").append(response.content_type);
+  }
+  if (response.status != 204) {
+    text.append("\r\nContent-Length: ").append(std::to_string(response.length));
+  }
+  text.append(close ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
   return text;
 }
 
 }  // namespace
 
-/// httplib's request parser and response writer, without its sockets, threads, routes and file
-/// serving.
-class Engine::Http final : private httplib::Server {
- public:
-  explicit Http(Service& service) {
-    // Streaming stops when this is no socket; no socket of httplib's is ever opened.
-    svr_sock_ = 0;
-    set_pre_routing_handler([&service](const httplib::Request& from, httplib::Response& to) {
-      route(service, from, to);
-      return HandlerResponse::Handled;
-    });
-    set_error_handler([](const httplib::Request&, httplib::Response& to) {
-      // Refused by httplib's own parser, before routing.
-      if (!t_exchange->handled) {
-        Response response = error_response(to.status, "BAD_REQUEST", "the request is malformed");
-        to.set_content(std::move(response.body), response.content_type);
-      }
-    });
-    set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
-      // httplib says close after every error and counts requests differently: the front decides.
-      to.headers.erase("Connection");
-      to.headers.erase("Keep-Alive");
-      if (t_exchange->close) {
-        to.headers.emplace("Connection", "close");
-      }
-      t_exchange->status = to.status;
-    });
-  }
-  ~Http() override { svr_sock_ = INVALID_SOCKET; }
-
-  bool process(HeadStream& stream) {
-    bool closed = false;
-    return process_request(stream, std::string(), 0, std::string(), 0, false, closed, nullptr);
-  }
-  void abort() { svr_sock_ = INVALID_SOCKET; }
-
- private:
-  static void route(Service& service, const httplib::Request& from, httplib::Response& to) {
-    Exchange& exchange = *t_exchange;
-    const RequestHead& head = *exchange.head;
-    Request request;
-    request.method = head.method;
-    request.path = from.path;
-    request.query.assign(from.params.begin(), from.params.end());
-    request.host = head.host;
-    request.authorization = head.authorization;
-    request.if_none_match = head.if_none_match;
-    request.if_range = head.if_range;
-    request.range = head.range;
-    request.peer = exchange.peer->text;
-    request.loopback = exchange.peer->loopback;
-
-    Response response = service.handle(request, exchange.route);
-    exchange.handled = true;
-    exchange.token = std::move(response.token);
-    to.status = response.status;
-    for (auto& [name, value] : response.headers) {
-      to.headers.emplace(std::move(name), std::move(value));
-    }
-    if (response.status == 304) {
-      // The length a 200 would have had; httplib would say 0.
-      to.headers.emplace("Content-Length", std::to_string(response.length));
-      return;
-    }
-    if (!response.reader) {
-      to.set_content(std::move(response.body), response.content_type);
-      return;
-    }
-    to.set_content_provider(static_cast<std::size_t>(response.length), response.content_type,
-                            [reader = std::move(response.reader), &exchange](
-                                std::size_t offset, std::size_t length, httplib::DataSink& sink) {
-                              return stream_body(reader, offset, length, sink, exchange.note);
-                            });
-  }
-};
-
-Engine::Engine(Service& service, Metrics& metrics, const AccessLog& log)
-    : m_service(&service),
-      m_metrics(&metrics),
-      m_log(&log),
-      m_http(std::make_unique<Http>(service)) {
-}
-Engine::~Engine() = default;
-
-void Engine::abort() {
-  m_http->abort();
-}
-
-bool Engine::answer(Connection& connection, std::string_view head, const HeadLimits& limits) {
+std::unique_ptr<PendingRequest> Engine::admit(Connection& connection, std::string_view head,
+                                              const HeadLimits& limits) {
   auto parsed = parse_head(head, limits);
   if (!parsed) {
     refuse(connection, parsed.error());
-    return false;
+    return nullptr;
   }
+  auto pending = std::make_unique<PendingRequest>();
+  Request& request = pending->request;
+  Target target = decode_target(parsed->target);
+  request.method = std::move(parsed->method);
+  request.path = std::move(target.path);
+  request.query = std::move(target.query);
+  request.host = std::move(parsed->host);
+  request.authorization = std::move(parsed->authorization);
+  request.if_none_match = std::move(parsed->if_none_match);
+  request.if_range = std::move(parsed->if_range);
+  request.range = std::move(parsed->range);
+  request.content_type = std::move(parsed->content_type);
+  request.content_encoding = std::move(parsed->content_encoding);
+  request.forwarded_for = std::move(parsed->forwarded_for);
+  request.body_bytes = parsed->body_bytes;
+  request.peer = connection.peer().text;
+  request.loopback = connection.peer().loopback;
+  pending->target = std::move(parsed->target);
+  pending->match = match_route(request.path);
+  pending->close = parsed->close;
+  if (request.body_bytes == 0) {
+    return pending;
+  }
+
+  const Clock::time_point begin = Clock::now();
+  std::optional<Response> refusal = m_service->refuse_body(request, pending->match.route);
+  if (!refusal) {
+    pending->share = m_bodies.take(request.body_bytes);
+    if (!pending->share) {
+      refusal = error_response(503, "busy", "too many uploads at once: try again in a moment");
+      refusal->headers.emplace_back("Retry-After", "1");
+    }
+  }
+  connection.begin_answer();
+  if (!refusal) {
+    if (parsed->expects_continue && !connection.send("HTTP/1.1 100 Continue\r\n\r\n")) {
+      return nullptr;
+    }
+    return pending;
+  }
+  const Sent sent = send(connection, *refusal, request.method == "HEAD", true);
+  finish(connection, *pending, refusal->status, sent.note, begin);
+  return nullptr;
+}
+
+bool Engine::answer(Connection& connection, PendingRequest& pending) {
   const Clock::time_point begin = Clock::now();
   m_metrics->in_flight.fetch_add(1);
   connection.begin_answer();
-
-  Exchange exchange;
-  exchange.head = &*parsed;
-  exchange.peer = &connection.peer();
-  exchange.close = parsed->close || m_draining;
-  // Only the request line goes on: httplib percent-decodes header values, answers 416 to range
-  // units it does not know, and acts on Expect, Upgrade and Accept, none of which is wanted here.
-  std::string forwarded = parsed->method;
-  forwarded.append(" ").append(parsed->target).append(" HTTP/1.1\r\n\r\n");
-  HeadStream stream(std::move(forwarded), connection);
-  t_exchange = &exchange;
-  bool whole = false;
-  try {
-    whole = m_http->process(stream);
-  } catch (const std::exception& error) {
-    exchange.note = error.what();
-  }
-  t_exchange = nullptr;
-  whole = stream.finish() && whole;
-
+  const Response response = m_service->handle(pending.request, pending.match);
+  const bool close = pending.close || m_draining;
+  const Sent sent = send(connection, response, pending.request.method == "HEAD", close);
   m_metrics->in_flight.fetch_sub(1);
-  if (!whole) {
-    m_metrics->broken_bodies.fetch_add(1);
-    if (exchange.note.empty()) {
-      exchange.note = "the client is gone or too slow";
+  finish(connection, pending, response.status, sent.note, begin);
+  return sent.whole && !close;
+}
+
+Engine::Sent Engine::send(Connection& connection, const Response& response, bool head_only,
+                          bool close) const {
+  const std::string head = render_head(response, close);
+  const bool no_body = head_only || response.status == 304 || response.status == 204;
+  Sent sent;
+  if (no_body || !response.reader) {
+    sent.whole = connection.send(head, no_body ? std::string_view() : response.body);
+  } else {
+    // The head leaves with the first piece of the body.
+    std::string_view first = head;
+    try {
+      const auto done = response.reader(0, response.length, [&](core::ByteView piece) {
+        return connection.send(std::exchange(first, std::string_view()), core::as_text(piece));
+      });
+      sent.whole = done.has_value() && connection.send(first);
+      if (!done) {
+        sent.note = done.error().message;
+      }
+    } catch (const std::exception& error) {
+      sent.note = error.what();
     }
   }
+  if (!sent.whole && sent.note.empty()) {
+    sent.note = "the client is gone or too slow";
+  }
+  return sent;
+}
+
+void Engine::finish(const Connection& connection, const PendingRequest& pending, int status,
+                    std::string_view note, Clock::time_point begin) {
+  if (!note.empty()) {
+    m_metrics->broken_bodies.fetch_add(1);
+  }
+  const Request& request = pending.request;
   const auto duration = Clock::now() - begin;
-  m_metrics->count_request(exchange.route, exchange.status, connection.sent(), duration);
-  m_log->write({.peer = connection.peer().text,
-                .forwarded_for = parsed->forwarded_for,
-                .method = parsed->method,
-                .target = parsed->target,
-                .route = exchange.route,
-                .status = exchange.status,
+  m_metrics->count_request(pending.match.route, status, connection.sent(), duration);
+  m_metrics->received_bytes.fetch_add(request.body_bytes);
+  m_log->write({.peer = request.peer,
+                .forwarded_for = request.forwarded_for,
+                .method = request.method,
+                .target = pending.target,
+                .route = pending.match.route,
+                .status = status,
                 .bytes = connection.sent(),
                 .duration = duration,
-                .token = exchange.token,
-                .note = exchange.note});
-  return whole && !exchange.close;
+                .token = request.token,
+                .note = note});
 }
 
 void Engine::refuse(Connection& connection, const HeadRefusal& refusal) {
   const Clock::time_point begin = Clock::now();
   connection.begin_answer();
-  const bool whole =
-      connection.send(render(error_response(refusal.status, "BAD_REQUEST", refusal.message)));
+  const Sent sent =
+      send(connection, error_response(refusal.status, "BAD_REQUEST", refusal.message), false, true);
   m_metrics->bad_heads.fetch_add(1);
   const auto duration = Clock::now() - begin;
   m_metrics->count_request(Route::unknown, refusal.status, connection.sent(), duration);
-  m_log->write(
-      {.peer = connection.peer().text,
-       .forwarded_for = {},
-       .method = {},
-       .target = {},
-       .route = Route::unknown,
-       .status = refusal.status,
-       .bytes = connection.sent(),
-       .duration = duration,
-       .token = {},
-       .note = whole ? std::string_view(refusal.message) : std::string_view("the client is gone")});
+  m_log->write({.peer = connection.peer().text,
+                .forwarded_for = {},
+                .method = {},
+                .target = {},
+                .route = Route::unknown,
+                .status = refusal.status,
+                .bytes = connection.sent(),
+                .duration = duration,
+                .token = {},
+                .note = sent.whole ? std::string_view(refusal.message) : sent.note});
 }
 
 }  // namespace cubinary::server

@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t k_listener_id = 0;
 constexpr std::uint64_t k_wake_id = 1;
 constexpr std::uint64_t k_first_id = 2;
+/// An upload slower than this is given up.
+constexpr std::uint64_t k_body_bytes_a_second = 64U << 10U;
 constexpr auto k_linger_time = 5s;
 constexpr auto k_drain_linger_time = 1s;
 
@@ -207,8 +209,12 @@ void Front::drop(Connection& connection) {
 
 bool Front::evict_oldest(const std::string* peer) {
   const Connection* oldest = nullptr;
+  // Idle ones go first, then those that begin a request, then those whose body is under way.
   const auto rank = [](const Connection& one) {
-    return std::tuple(one.phase == Connection::Phase::head, one.parked);
+    const int worth = one.phase == Connection::Phase::body   ? 2
+                      : one.phase == Connection::Phase::head ? 1
+                                                             : 0;
+    return std::tuple(worth, one.parked);
   };
   for (const auto& [id, one] : m_connections) {
     if (one->busy || (peer != nullptr && peer_key(one->peer().text) != *peer)) {
@@ -252,27 +258,15 @@ void Front::serve(Connection& connection) {
     return;
   }
   while (true) {
-    const HeadScan scan = scan_head(connection.input, connection.scanned, m_options.head);
-    if (scan.state == HeadScan::State::refused) {
-      m_engine->refuse(connection, scan.refusal);
-      return linger(connection);
+    const std::optional<Step> step =
+        connection.pending ? answer(connection) : admit_request(connection);
+    if (step == Step::again) {
+      continue;
     }
-    if (scan.state == HeadScan::State::complete) {
-      const std::string_view head = std::string_view(connection.input).substr(0, scan.size);
-      if (!m_engine->answer(connection, head, m_options.head)) {
-        return linger(connection);
-      }
-      connection.input.erase(0, scan.size);
-      connection.scanned = 0;
-      const bool more = !connection.input.empty() || connection.has_hidden_input();
-      connection.phase = more ? Connection::Phase::head : Connection::Phase::idle;
-      connection.deadline = Clock::now() + (more ? m_options.head_time : m_options.idle_time);
-      if (more) {
-        continue;
-      }
-      return park(connection, Connection::Io::wait_read);
+    if (step) {
+      return *step == Step::linger ? linger(connection)
+                                   : park(connection, Connection::Io::wait_read);
     }
-    connection.scanned = connection.input.size();
     const Connection::Io outcome = connection.fill();
     if (outcome == Connection::Io::closed) {
       return drop(connection);
@@ -287,6 +281,53 @@ void Front::serve(Connection& connection) {
   }
 }
 
+std::optional<Front::Step> Front::admit_request(Connection& connection) {
+  const HeadScan scan = scan_head(connection.input, connection.scanned, m_options.head);
+  if (scan.state == HeadScan::State::refused) {
+    m_engine->refuse(connection, scan.refusal);
+    return Step::linger;
+  }
+  if (scan.state == HeadScan::State::partial) {
+    connection.scanned = connection.input.size();
+    return std::nullopt;
+  }
+  const std::string_view head = std::string_view(connection.input).substr(0, scan.size);
+  connection.pending = m_engine->admit(connection, head, m_options.head);
+  if (!connection.pending) {
+    return Step::linger;
+  }
+  connection.input.erase(0, scan.size);
+  connection.scanned = 0;
+  if (const std::uint64_t bytes = connection.pending->request.body_bytes; bytes > 0) {
+    connection.phase = Connection::Phase::body;
+    connection.deadline =
+        Clock::now() + m_options.head_time + std::chrono::seconds(bytes / k_body_bytes_a_second);
+  }
+  return Step::again;
+}
+
+std::optional<Front::Step> Front::answer(Connection& connection) {
+  PendingRequest& pending = *connection.pending;
+  const auto bytes = static_cast<std::size_t>(pending.request.body_bytes);
+  if (connection.input.size() < bytes) {
+    return std::nullopt;
+  }
+  if (bytes > 0) {
+    std::string rest = connection.input.substr(bytes);
+    connection.input.resize(bytes);
+    pending.request.body = std::exchange(connection.input, std::move(rest));
+  }
+  const bool keep = m_engine->answer(connection, pending);
+  connection.pending.reset();
+  if (!keep) {
+    return Step::linger;
+  }
+  const bool more = !connection.input.empty() || connection.has_hidden_input();
+  connection.phase = more ? Connection::Phase::head : Connection::Phase::idle;
+  connection.deadline = Clock::now() + (more ? m_options.head_time : m_options.idle_time);
+  return more ? Step::again : Step::wait;
+}
+
 void Front::sweep() {
   const Clock::time_point now = Clock::now();
   std::vector<std::unique_ptr<Connection>> gone;
@@ -299,7 +340,8 @@ void Front::sweep() {
   }
   for (const std::uint64_t id : late) {
     gone.push_back(take_out(id));
-    if (gone.back()->phase == Connection::Phase::head) {
+    if (gone.back()->phase == Connection::Phase::head ||
+        gone.back()->phase == Connection::Phase::body) {
       m_metrics->timed_out.fetch_add(1);
     }
   }
@@ -318,7 +360,7 @@ void Front::begin_drain() {
     }
     if (one->phase == Connection::Phase::idle) {
       idle.push_back(id);
-    } else if (one->input.empty()) {
+    } else if (one->input.empty() && !one->pending) {
       one->deadline = std::min(one->deadline, soon);
     }
   }
@@ -337,7 +379,6 @@ void Front::stop() {
     return;
   }
   m_patience.abort = true;
-  m_engine->abort();
   {
     const std::scoped_lock lock(m_mutex);
     for (const auto& [id, one] : m_connections) {

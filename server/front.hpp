@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -35,9 +36,9 @@ struct FrontOptions {
 /// the engine.
 ///
 /// A connection takes a thread only while there are bytes of it to look at or an answer to send:
-/// clients that connect and say nothing, drip their request or keep the connection for later cost a
-/// socket each and no more, and are the first to go when room is needed. `workers` threads wait on
-/// one epoll set.
+/// clients that connect and say nothing, drip their request or its body, or keep the connection for
+/// later cost a socket each and no more, and are the first to go when room is needed. `workers`
+/// threads wait on one epoll set.
 class Front {
  public:
   /// `tls` may be null. All references must outlive the front.
@@ -62,6 +63,12 @@ class Front {
   void admit(core::UniqueFd fd, PeerAddress peer);
   [[nodiscard]] Connection* claim(std::uint64_t id);
   void serve(Connection& connection);
+  /// What to do with a connection next; nothing: read more.
+  enum class Step : std::uint8_t { again, wait, linger };
+  /// Takes a request head from the input once it is whole.
+  [[nodiscard]] std::optional<Step> admit_request(Connection& connection);
+  /// Answers the pending request once its body is whole.
+  [[nodiscard]] std::optional<Step> answer(Connection& connection);
   void park(Connection& connection, Connection::Io wait);
   void linger(Connection& connection);
   void drop(Connection& connection);

@@ -101,43 +101,48 @@ bool Gate::host_allowed(std::string_view host) const {
 }
 
 Gate::Pass Gate::check(const Request& request, Route route) const {
+  const auto refuse = [](Response response) { return Pass{{}, {}, std::move(response)}; };
   if (is_open(route)) {
     return {};
   }
   if (!host_allowed(request.host)) {
-    return {
-        {},
-        error_response(421, "HOST_UNKNOWN",
-                       "this server does not answer to the host name \"" + host_name(request.host) +
-                           "\": start it with --host NAME to allow it")};
+    return refuse(error_response(421, "HOST_UNKNOWN",
+                                 "this server does not answer to the host name \"" +
+                                     host_name(request.host) +
+                                     "\": start it with --host NAME to allow it"));
   }
+  const MethodRule* const rule = find_method(route, request.method);
+  const store::Scope scope = rule != nullptr ? rule->scope : store::Scope::read;
+  const std::string scope_name = store::scopes_text(static_cast<store::Scopes>(scope));
   if (request.authorization.empty()) {
-    if (request.loopback && !m_options.behind_proxy) {
-      return {};
+    if (request.loopback && !m_options.behind_proxy && scope == store::Scope::read) {
+      return {{}, "local", std::nullopt};
     }
-    return {{}, challenge("a token is needed: send it as Bearer token or as Basic password")};
+    return refuse(challenge("a token with the scope \"" + scope_name +
+                            "\" is needed: send it as Bearer token or as Basic password"));
   }
   const std::optional<std::string> secret = secret_of(request.authorization);
   if (!secret) {
-    return {{}, challenge("the Authorization header is neither Bearer TOKEN nor Basic")};
+    return refuse(challenge("the Authorization header is neither Bearer TOKEN nor Basic"));
   }
   const auto reader = m_store->reader();
   if (!reader) {
-    return {{}, error_response(reader.error())};
+    return refuse(error_response(reader.error()));
   }
   const auto token = store::check_token(*reader, *secret, unix_now());
   if (!token) {
-    return {{}, error_response(token.error())};
+    return refuse(error_response(token.error()));
   }
   if (!*token) {
-    return {{}, challenge("the token is unknown, expired or revoked")};
+    return refuse(challenge("the token is unknown, expired or revoked"));
   }
   const store::Token& known = **token;
-  if ((known.scopes & static_cast<store::Scopes>(store::Scope::read)) == 0) {
-    return {known.id,
-            error_response(403, "DENIED", "the token " + known.id + " lacks the scope \"read\"")};
+  Pass pass{known.id, known.id + " " + known.name, std::nullopt};
+  if ((known.scopes & static_cast<store::Scopes>(scope)) == 0) {
+    pass.refusal = error_response(
+        403, "DENIED", "the token " + known.id + " lacks the scope \"" + scope_name + "\"");
   }
-  return {known.id, std::nullopt};
+  return pass;
 }
 
 }  // namespace cubinary::server

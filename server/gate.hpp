@@ -14,9 +14,10 @@ namespace cubinary::server {
 
 /// The one place that decides who may ask: every request passes it before any handler.
 ///
-/// Health probes are open. All else needs a token of scope `read`, but for a caller on this very
-/// machine when no proxy stands before the server (a proxy makes the whole internet look like
-/// loopback). A token that is sent is always checked. Thread-safe.
+/// Health probes are open. All else needs a token with the scope that the route's method names;
+/// without one, a caller on this very machine may do what needs `read`, as long as no proxy stands
+/// before the server (a proxy makes the whole internet look like loopback). A token that is sent is
+/// always checked. Thread-safe.
 class Gate {
  public:
   struct Options {
@@ -27,8 +28,10 @@ class Gate {
 
   struct Pass {
     std::string token;                ///< id of the token; empty for a local caller
+    std::string actor;                ///< the token's id and holder, or "local"
     std::optional<Response> refusal;  ///< set: send this instead
   };
+  /// Looks at the request's head alone. A method the route does not answer needs `read`.
   [[nodiscard]] Pass check(const Request& request, Route route) const;
 
  private:

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/table/resolve.hpp"
+
 namespace cubinary::server {
 namespace {
 
@@ -105,6 +107,24 @@ std::string Metrics::text(const Scrape& scrape) const {
   single(out, "http_broken_responses_total", "counter",
          "Answers that did not reach the client whole.",
          std::to_string(broken_bodies.load(k_relaxed)));
+  single(out, "http_received_body_bytes_total", "counter", "Bytes of request bodies.",
+         std::to_string(received_bytes.load(k_relaxed)));
+  single(out, "store_writes_in_progress", "gauge",
+         "Requests that change the store: one at a time runs, the others wait for it.",
+         std::to_string(writes.load(k_relaxed)));
+  single(out, "store_writes_refused_total", "counter", "Changes told to come back later.",
+         std::to_string(writes_refused.load(k_relaxed)));
+  single(out, "tuning_leases", "gauge", "Tuning jobs somebody works on now.",
+         std::to_string(scrape.leases));
+  head(out, "resolved_total", "counter",
+       "Resolve queries by how they were answered; miss: nothing serves them.");
+  for (std::size_t i = 0; i < resolved.size(); ++i) {
+    const std::string match = i + 1 < resolved.size()
+                                  ? std::string(core::match_name(static_cast<core::Match>(i)))
+                                  : "miss";
+    line(out, "resolved_total", "match=\"" + match + "\"",
+         std::to_string(resolved[i].load(k_relaxed)));
+  }
   single(out, "store_bytes", "gauge", "Size of the store's database and log on disk.",
          std::to_string(scrape.store_bytes));
   single(out, "blob_cache_bytes", "gauge", "Bytes of blobs held in memory.",

@@ -24,6 +24,7 @@ class Metrics {
     std::uint64_t cache_bytes = 0;
     std::uint64_t cache_hits = 0;
     std::uint64_t cache_misses = 0;
+    std::int64_t leases = 0;  ///< tuning jobs somebody holds now
   };
   /// The Prometheus text format, version 0.0.4.
   [[nodiscard]] std::string text(const Scrape& scrape) const;
@@ -34,12 +35,17 @@ class Metrics {
   std::atomic<std::uint64_t> refused{0};  ///< connections closed at once: over a limit
   std::atomic<std::uint64_t> evicted{0};  ///< idle connections closed to make room
   std::atomic<std::uint64_t> timed_out{0};
-  std::atomic<std::uint64_t> bad_heads{0};      ///< requests refused before routing
-  std::atomic<std::uint64_t> broken_bodies{0};  ///< answers that did not reach the client whole
+  std::atomic<std::uint64_t> bad_heads{0};       ///< requests refused before routing
+  std::atomic<std::uint64_t> broken_bodies{0};   ///< answers that did not reach the client whole
+  std::atomic<std::uint64_t> received_bytes{0};  ///< request bodies
+  std::atomic<std::int64_t> writes{0};  ///< requests that change the store, running or waiting
+  std::atomic<std::uint64_t> writes_refused{0};          ///< told to come back later
+  std::array<std::atomic<std::uint64_t>, 5> resolved{};  ///< by core::Match; the last: no answer
 
  private:
-  static constexpr std::array<int, 18> k_statuses = {200, 206, 304, 400, 401, 403, 404, 405, 413,
-                                                     414, 416, 421, 431, 500, 503, 504, 505, 0};
+  static constexpr std::array<int, 25> k_statuses = {200, 201, 206, 304, 400, 401, 403, 404, 405,
+                                                     409, 410, 411, 413, 414, 415, 416, 421, 422,
+                                                     431, 500, 503, 504, 505, 507, 0};
   /// Upper bounds in seconds.
   static constexpr std::array<double, 12> k_bounds = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005,
                                                       0.01,   0.05,    0.25,   1,     5,     30};

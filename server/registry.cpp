@@ -73,6 +73,9 @@ std::string encode_query(std::string_view text) {
 
 Result<Response> Registry::answer(const Request& request, const RouteMatch& match) const {
   Response response;
+  if (match.route == Route::api_blob) {
+    return blob(request, match.reference);
+  }
   if (match.route == Route::registry) {
     response.set_body("{}", "application/json");
   } else if (match.repository != m_repository) {

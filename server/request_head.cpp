@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -92,6 +93,8 @@ constexpr std::array k_wanted = {
     Wanted{"if-range", &RequestHead::if_range},
     Wanted{"range", &RequestHead::range},
     Wanted{"x-forwarded-for", &RequestHead::forwarded_for, true},
+    Wanted{"content-type", &RequestHead::content_type},
+    Wanted{"content-encoding", &RequestHead::content_encoding},
 };
 
 /// What the fields of one head add up to besides the wanted ones.
@@ -99,7 +102,6 @@ struct Framing {
   std::array<bool, k_wanted.size()> seen{};
   bool has_length = false;
   bool has_encoding = false;
-  bool has_body = false;  ///< a length above zero
 };
 
 std::optional<HeadRefusal> take_field(std::string_view name, std::string_view value,
@@ -127,9 +129,15 @@ std::optional<HeadRefusal> take_field(std::string_view name, std::string_view va
     if (value.empty() || !std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; })) {
       return HeadRefusal{400, "the header content-length is no number"};
     }
-    framing.has_body = value.find_first_not_of('0') != std::string_view::npos;
+    const auto [end, error] =
+        std::from_chars(value.data(), value.data() + value.size(), head.body_bytes);
+    if (error != std::errc()) {
+      return HeadRefusal{413, "the request body is too large"};
+    }
   } else if (same_ignoring_case(name, "transfer-encoding")) {
     framing.has_encoding = true;
+  } else if (same_ignoring_case(name, "expect")) {
+    head.expects_continue = same_ignoring_case(value, "100-continue");
   } else if (same_ignoring_case(name, "connection")) {
     while (true) {
       const auto comma = value.find(',');
@@ -231,8 +239,9 @@ tl::expected<RequestHead, HeadRefusal> parse_head(std::string_view head, const H
   if (framing.has_encoding && framing.has_length) {
     return refuse(400, "content-length and transfer-encoding must not come together");
   }
-  if (framing.has_encoding || framing.has_body) {
-    return refuse(413, "no route of this server takes a request body");
+  if (framing.has_encoding) {
+    return refuse(411,
+                  "send the request body with its content-length: no transfer coding is taken");
   }
   if (version == "HTTP/1.1" && !framing.seen[0]) {
     return refuse(400, "the header host is missing");

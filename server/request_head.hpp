@@ -29,6 +29,10 @@ struct RequestHead {
   std::string if_range;
   std::string range;
   std::string forwarded_for;
+  std::string content_type;
+  std::string content_encoding;
+  std::uint64_t body_bytes = 0;   ///< as Content-Length announces
+  bool expects_continue = false;  ///< the client waits for "100 Continue" before its body
 };
 
 /// Why a head is refused, as the answer to send before the connection is closed.
@@ -51,9 +55,9 @@ struct HeadScan {
                                  const HeadLimits& limits);
 
 /// Parses a complete head strictly: HTTP/1.0 or 1.1, token names, no control characters, no
-/// folding, no space before a colon, one Host, no field given twice that must be given once, no
-/// body announced in any way (no route takes one), an absolute path as target, no encoded slash or
-/// control character in it.
+/// folding, no space before a colon, one Host, no field given twice that must be given once, an
+/// absolute path as target, no encoded slash or control character in it. A body comes with its
+/// length: a transfer coding is 411, so that there is one way only to say where a request ends.
 [[nodiscard]] tl::expected<RequestHead, HeadRefusal> parse_head(std::string_view head,
                                                                 const HeadLimits& limits);
 

@@ -10,6 +10,8 @@
 
 #include "core/base/json.hpp"
 #include "core/base/nearest.hpp"
+#include "core/table/entry_json.hpp"
+#include "server/cascade.hpp"
 
 namespace cubinary::server {
 namespace {
@@ -89,69 +91,38 @@ Result<std::string> optional(const Request& request, std::string_view name) {
 
 /// By name, else by the channel tag that points at it, else (no name) the highest serial.
 Result<store::Release> pick_release(const store::Reader& reader, const std::string& name) {
-  if (!name.empty()) {
-    TRY_ASSIGN(std::optional<store::Release> release, store::find_release(reader, name));
-    if (release) {
-      return *std::move(release);
-    }
-  }
-  TRY_ASSIGN(std::vector<store::Release> all, store::list_releases(reader));
+  std::optional<store::Release> release;
   if (name.empty()) {
-    const auto newest = std::ranges::max_element(all, {}, &store::Release::serial);
-    if (newest == all.end()) {
+    TRY_ASSIGN(release, store::newest_release(reader));
+    if (!release) {
       return fail(ErrorCode::not_found, "the store holds no release yet");
     }
-    return std::move(*newest);
+    return *std::move(release);
   }
-  TRY_ASSIGN(const std::optional<store::Tag> tag, store::find_tag(reader, name));
-  if (tag) {
-    const auto found = std::ranges::find(all, tag->manifest, &store::Release::index);
-    if (found != all.end()) {
-      return std::move(*found);
+  TRY_ASSIGN(release, store::find_release(reader, name));
+  if (!release) {
+    TRY_ASSIGN(const std::optional<store::Tag> tag, store::find_tag(reader, name));
+    if (tag) {
+      TRY_ASSIGN(release, store::find_release_by_index(reader, tag->manifest));
     }
   }
+  if (release) {
+    return *std::move(release);
+  }
+  TRY_ASSIGN(const std::vector<store::Release> all, store::list_releases(reader));
   std::vector<std::string> names;
   std::ranges::transform(all, std::back_inserter(names), &store::Release::name);
   return fail(ErrorCode::not_found,
               "there is no release or channel \"" + name + "\"" + core::did_you_mean(name, names));
 }
 
-template <typename Map>
-json::Object object_of(const Map& map) {
-  return {map.begin(), map.end()};
-}
-
-json::Object config_object(const core::Config& config) {
-  json::Object object;
-  for (const auto& [name, value] : config) {
-    object.emplace(name, std::visit([](const auto& v) { return json::Value(v); }, value));
-  }
-  return object;
-}
-
+/// The entry as its catalogue has it, but for where its bytes are: that stands beside it.
 json::Object entry_object(const core::TableEntry& entry) {
-  json::Array symbols;
-  for (const core::EntrySymbol& symbol : entry.symbols) {
-    symbols.emplace_back(json::Object{{"symbol", symbol.symbol},
-                                      {"max_threads", symbol.max_threads},
-                                      {"registers", symbol.registers},
-                                      {"static_smem", symbol.static_smem},
-                                      {"spill_bytes", symbol.spill_bytes}});
+  json::Object object = core::entry_to_json(entry);
+  for (const char* apart : {"artifact", "offset", "size"}) {
+    object.erase(apart);
   }
-  json::Object object = {{"types", object_of(entry.types)},
-                         {"shape", object_of(entry.shape)},
-                         {"device_class", entry.device_class},
-                         {"config", config_object(entry.config)},
-                         {"origin", entry.origin == core::Origin::tuned ? "tuned" : "default"},
-                         {"rank", entry.rank},
-                         {"symbols", std::move(symbols)},
-                         {"provenance", object_of(entry.provenance)}};
-  if (entry.time_us) {
-    object.emplace("time_us", *entry.time_us);
-  }
-  if (entry.confidence) {
-    object.emplace("confidence", *entry.confidence);
-  }
+  object.emplace("device_class", "");
   return object;
 }
 
@@ -214,25 +185,30 @@ Result<ResolveParameters> parse_resolve(const Request& request) {
   return result;
 }
 
-Result<Response> ResolveApi::answer(const Request& request) const {
+Result<Response> ResolveApi::answer(const Request& request) {
+  auto answered = resolve(request);
+  if (!answered && answered.error().code == ErrorCode::no_match) {
+    m_metrics->resolved.back().fetch_add(1);
+  }
+  return answered;
+}
+
+Result<Response> ResolveApi::resolve(const Request& request) {
   TRY_ASSIGN(const ResolveParameters parameters, parse_resolve(request));
   TRY_ASSIGN(const store::Reader reader, m_store->reader());
   TRY_ASSIGN(const store::Release release, pick_release(reader, parameters.release));
-  TRY_ASSIGN(const std::vector<store::ReleasedTable> found,
-             store::find_released(reader, release.id, parameters.kernel, parameters.query.types));
-  if (found.empty()) {
+  TRY_ASSIGN(const std::vector<store::ReleasedKernel> released,
+             store::find_released(reader, release.id, parameters.kernel));
+  if (released.empty()) {
     return fail(ErrorCode::no_match,
                 "release " + release.name + " holds no kernel \"" + parameters.kernel + "\"");
   }
-  std::vector<core::ResolveTable> tables;
-  for (const store::ReleasedTable& released : found) {
-    tables.push_back({released.target, &released.table});
-  }
-  TRY_ASSIGN(const core::Choice choice, core::resolve(tables, parameters.query));
+  TRY_ASSIGN(const Chosen chosen, resolve_released(reader, m_tables, released, parameters.query));
+  m_metrics->resolved.at(static_cast<std::size_t>(chosen.choice->match)).fetch_add(1);
   Response response;
   response.headers.emplace_back("Cache-Control",
                                 parameters.release.empty() ? "no-cache" : "max-age=5");
-  response.set_body(answer_text(release, choice), "application/json");
+  response.set_body(answer_text(release, *chosen.choice), "application/json");
   return response;
 }
 

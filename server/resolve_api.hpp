@@ -5,6 +5,8 @@
 
 #include "core/table/resolve.hpp"
 #include "server/http.hpp"
+#include "server/metrics.hpp"
+#include "server/table_cache.hpp"
 #include "store/releases.hpp"
 #include "store/store.hpp"
 
@@ -14,12 +16,16 @@ namespace cubinary::server {
 /// Thread-safe.
 class ResolveApi {
  public:
-  explicit ResolveApi(const store::Store& store) : m_store(&store) {}
+  ResolveApi(const store::Store& store, Metrics& metrics) : m_store(&store), m_metrics(&metrics) {}
 
-  [[nodiscard]] core::Result<Response> answer(const Request& request) const;
+  [[nodiscard]] core::Result<Response> answer(const Request& request);
 
  private:
+  [[nodiscard]] core::Result<Response> resolve(const Request& request);
+
   const store::Store* m_store;
+  Metrics* m_metrics;
+  TableCache m_tables{2048};
 };
 
 /// A resolve request's parameters, parsed.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+
+#include "store/tokens.hpp"
 
 namespace cubinary::server {
 
@@ -17,7 +20,37 @@ enum class Route : std::uint8_t {
   blob,       ///< /v2/NAME/blobs/DIGEST
   tags,       ///< /v2/NAME/tags/list
   referrers,  ///< /v2/NAME/referrers/DIGEST
-  resolve,    ///< /api/v1/resolve
+  // --- /api/v1/ ---
+  resolve,            ///< resolve
+  api_blob,           ///< blobs/DIGEST
+  releases,           ///< releases
+  release,            ///< releases/NAME
+  release_diff,       ///< releases/NAME/diff
+  release_signature,  ///< releases/NAME/signature
+  channel,            ///< channels/NAME
+  revocations,        ///< revocations
+  kernels,            ///< kernels
+  kernel,             ///< kernels/NAME
+  kernel_current,     ///< kernels/NAME/current
+  candidates,         ///< candidates
+  candidates_known,   ///< candidates/known
+  artifacts,          ///< artifacts
+  artifact,           ///< artifacts/DIGEST
+  sessions,           ///< sessions
+  session_facts,      ///< sessions/ID/facts
+  measurements,       ///< measurements
+  leases,             ///< leases
+  lease,              ///< leases/ID
+  journal,            ///< journal
+  tunings,            ///< tunings
+  audit,              ///< audit/QUERY
+  tokens,             ///< tokens
+  token,              ///< tokens/ID
+  changes,            ///< changes
+  store_stats,        ///< store/stats
+  store_fsck,         ///< store/fsck
+  store_gc,           ///< store/gc
+  store_backup,       ///< store/backup
   unknown,
 };
 inline constexpr std::size_t k_route_count = static_cast<std::size_t>(Route::unknown) + 1;
@@ -27,11 +60,25 @@ inline constexpr std::size_t k_route_count = static_cast<std::size_t>(Route::unk
 struct RouteMatch {
   Route route = Route::unknown;
   std::string_view repository;  ///< registry routes below /v2/
-  std::string_view reference;   ///< tag or digest as written
+  std::string_view reference;   ///< tag, digest, name or id as written
 };
 /// Splits a decoded path. Never fails: what matches nothing is `unknown`. Repository names may hold
 /// slashes.
 [[nodiscard]] RouteMatch match_route(std::string_view path);
+
+/// What one method of a route needs and may do.
+struct MethodRule {
+  std::string_view method;
+  store::Scope scope = store::Scope::read;  ///< a token needs it
+  std::uint64_t max_body = 0;               ///< bytes a request may carry; 0: no body
+  bool changes = false;                     ///< the store may be another after it
+};
+/// The methods a route answers; HEAD stands with GET. Empty for `unknown`.
+[[nodiscard]] std::span<const MethodRule> route_methods(Route route);
+/// The rule of a method, HEAD as GET; null when the route does not answer it.
+[[nodiscard]] const MethodRule* find_method(Route route, std::string_view method);
+/// "GET, HEAD, PUT", for an Allow header.
+[[nodiscard]] std::string allowed_methods(Route route);
 
 /// Whether the route answers anybody, from any address and under any host name: health probes.
 [[nodiscard]] constexpr bool is_open(Route route) {

@@ -49,6 +49,19 @@ Result<void> check(const ServeOptions& options) {
   return {};
 }
 
+/// Owned by this process, so that what comes over the network is what may change it.
+Result<store::Store> open_store(const ServeOptions& options) {
+  auto store = store::Store::open(
+      options.store, {.access = options.read_only ? store::Access::read : store::Access::write,
+                      .create = false,
+                      .purpose = "cubinary serve"});
+  if (!store && !options.read_only && store.error().code == ErrorCode::permission) {
+    return fail(ErrorCode::permission,
+                store.error().message + "; give --read-only to serve it as it is");
+  }
+  return store;
+}
+
 Result<AccessLog> open_log(const std::string& where) {
   if (where.empty()) {
     return AccessLog::to_stderr();
@@ -124,10 +137,7 @@ Result<int> serve(const ServeOptions& options) {
   }
   TRY_ASSIGN(const AccessLog log, open_log(options.access_log));
   TRY_ASSIGN(const core::UniqueFd signals, take_signals());
-  TRY_ASSIGN(const store::Store store,
-             store::Store::open(
-                 options.store,
-                 {.access = store::Access::read, .create = false, .purpose = "cubinary serve"}));
+  TRY_ASSIGN(store::Store store, open_store(options));
   TRY_ASSIGN(Listener listener, open_listener(address, !tls && !options.behind_proxy));
 
   Metrics metrics;
@@ -138,8 +148,10 @@ Result<int> serve(const ServeOptions& options) {
   service_options.gate.hosts.push_back(address.host);
   service_options.cache_bytes = options.cache_mib << 20U;
   service_options.cache_blob_bytes = k_cached_blob_bytes;
+  service_options.max_writes =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(options.workers / 4));
   Service service(store, metrics, std::move(service_options));
-  Engine engine(service, metrics, log);
+  Engine engine(service, metrics, log, options.body_mib << 20U);
 
   FrontOptions front_options;
   front_options.workers = options.workers;
@@ -159,6 +171,7 @@ Result<int> serve(const ServeOptions& options) {
 
   while (!wait_for_signal(signals, 200)) {
     front.sweep();
+    log.flush();
   }
   service.begin_drain();
   engine.begin_drain();

@@ -15,6 +15,7 @@ namespace cubinary::server {
 /// How `cubinary serve` was asked to serve.
 struct ServeOptions {
   std::filesystem::path store;
+  bool read_only = false;  ///< do not own the store: others may change it, nobody through here
   std::string listen = "127.0.0.1:8421";
   std::string repository = "cubinary";
   std::vector<std::string> hosts;         ///< more names allowed in Host
@@ -27,6 +28,7 @@ struct ServeOptions {
   std::size_t max_connections = 4096;
   std::optional<std::size_t> max_per_peer;  ///< default: 512, loopback and proxies any number
   std::uint64_t cache_mib = 64;             ///< memory for hot blobs; 0: none
+  std::uint64_t body_mib = 256;             ///< memory for request bodies under way
   std::chrono::seconds head_time{10};
   std::chrono::seconds idle_time{30};
 };

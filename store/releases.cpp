@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/json.hpp"
+#include "core/table/entry_json.hpp"
 #include "core/wire/oci.hpp"
 #include "store/connection.hpp"
 #include "store/json_value.hpp"
@@ -50,29 +52,27 @@ Result<void> upsert_tag(Connection& connection, std::string_view name, const Dig
       name, digest, media_type);
 }
 
-/// The table's launch part with the entries of one types combination each.
+/// The table's launch part, and its entries a row each.
 Result<void> put_table(Connection& connection, ReleaseId release, const core::Target& target,
                        const core::KernelTable& table) {
-  std::vector<const core::TableEntry*> entries;
+  core::KernelTable launch = table;
+  launch.entries.clear();
+  TRY(
+      connection.run("INSERT INTO released_kernel (release_id, kernel, target, json) "
+                     "VALUES (?1, ?2, ?3, ?4)",
+                     release, table.name, target.text(), core::table_to_json(launch)));
+  const std::int64_t id = connection.last_insert_id();
+  const core::Types* types = nullptr;
+  std::int64_t types_id = 0;
   for (const core::TableEntry& entry : table.entries) {
-    entries.push_back(&entry);
-  }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto* a, const auto* b) { return a->types < b->types; });
-  core::KernelTable part = table;
-  for (std::size_t first = 0; first < entries.size();) {
-    part.entries.clear();
-    std::size_t last = first;
-    while (last < entries.size() && entries[last]->types == entries[first]->types) {
-      part.entries.push_back(*entries[last++]);
+    if (types == nullptr || *types != entry.types) {
+      TRY_ASSIGN(types_id, intern_json(connection, core::to_json(entry.types)));
+      types = &entry.types;
     }
-    TRY_ASSIGN(const std::int64_t types,
-               intern_json(connection, core::to_json(entries[first]->types)));
-    TRY(
-        connection.run("INSERT INTO released_table (release_id, kernel, types_id, target, json) "
-                       "VALUES (?1, ?2, ?3, ?4, ?5)",
-                       release, table.name, types, target.text(), core::table_to_json(part)));
-    first = last;
+    TRY(connection.run(
+        "INSERT INTO released_entry (released_id, types_id, device_class, json) "
+        "VALUES (?1, ?2, ?3, ?4)",
+        id, types_id, entry.device_class, core::json::to_text(core::entry_to_json(entry))));
   }
   return {};
 }
@@ -302,41 +302,117 @@ Result<std::vector<Referrer>> list_referrers(const Reader& reader, const Digest&
 
 // --- Resolve ---
 
-Result<std::vector<ReleasedTable>> find_released(const Reader& reader, ReleaseId release,
-                                                 std::string_view kernel,
-                                                 const core::Types& types) {
+Result<std::optional<Release>> newest_release(const Reader& reader) {
   Connection& connection = reader.connection();
-  std::vector<ReleasedTable> tables;
-  const auto collect = [&](Statement row, bool with_entries) -> Result<void> {
-    while (true) {
-      TRY_ASSIGN(const bool more, row.step());
-      if (!more) {
-        return {};
-      }
-      TRY_ASSIGN(core::Target target, core::Target::parse(row.text(0)));
-      TRY_ASSIGN(core::KernelTable table, core::table_from_json(row.text(1)));
-      if (!with_entries) {
-        table.entries.clear();
-      }
-      tables.push_back({target, std::move(table)});
+  TRY_ASSIGN(Statement row, connection.query("SELECT " + std::string(k_release_columns) +
+                                             " FROM release ORDER BY serial DESC LIMIT 1"));
+  TRY_ASSIGN(const bool found, row.step());
+  if (!found) {
+    return std::nullopt;
+  }
+  return release_of(connection, row);
+}
+
+Result<std::optional<Release>> find_release_by_index(const Reader& reader, const Digest& index) {
+  Connection& connection = reader.connection();
+  TRY_ASSIGN(Statement row, connection.query("SELECT " + std::string(k_release_columns) +
+                                                 " FROM release WHERE index_digest = ?1",
+                                             index));
+  TRY_ASSIGN(const bool found, row.step());
+  if (!found) {
+    return std::nullopt;
+  }
+  return release_of(connection, row);
+}
+
+Result<std::vector<ReleasedKernel>> find_released(const Reader& reader, ReleaseId release,
+                                                  std::string_view kernel) {
+  TRY_ASSIGN(Statement row,
+             reader.connection().query("SELECT id, target FROM released_kernel "
+                                       "WHERE release_id = ?1 AND kernel = ?2 ORDER BY target",
+                                       release, kernel));
+  std::vector<ReleasedKernel> kernels;
+  while (true) {
+    TRY_ASSIGN(const bool more, row.step());
+    if (!more) {
+      return kernels;
     }
-  };
+    TRY_ASSIGN(core::Target target, core::Target::parse(row.text(1)));
+    kernels.push_back({row.integer(0), target});
+  }
+}
+
+Result<core::KernelTable> read_released_table(const Reader& reader, ReleasedKernelId kernel) {
+  TRY_ASSIGN(Statement row,
+             reader.connection().query("SELECT json FROM released_kernel WHERE id = ?1", kernel));
+  TRY_ASSIGN(const bool found, row.step());
+  if (!found) {
+    return fail(ErrorCode::not_found, "no released kernel with id " + std::to_string(kernel));
+  }
+  return core::table_from_json(row.text(0));
+}
+
+Result<std::vector<std::string>> released_classes(const Reader& reader, ReleasedKernelId kernel,
+                                                  const core::Types& types) {
+  Connection& connection = reader.connection();
+  std::vector<std::string> classes;
   TRY_ASSIGN(const auto types_id, find_json(connection, core::to_json(types)));
-  if (types_id) {
-    TRY_ASSIGN(Statement row,
-               connection.query("SELECT target, json FROM released_table WHERE release_id = ?1 "
-                                "AND kernel = ?2 AND types_id = ?3 ORDER BY target",
-                                release, kernel, *types_id));
-    TRY(collect(std::move(row), true));
+  if (!types_id) {
+    return classes;
   }
-  if (tables.empty()) {
-    TRY_ASSIGN(Statement row, connection.query("SELECT target, json FROM released_table "
-                                               "WHERE release_id = ?1 AND kernel = ?2 "
-                                               "GROUP BY target ORDER BY target",
-                                               release, kernel));
-    TRY(collect(std::move(row), false));
+  TRY_ASSIGN(Statement row,
+             connection.query("SELECT DISTINCT device_class FROM released_entry "
+                              "WHERE released_id = ?1 AND types_id = ?2 ORDER BY device_class",
+                              kernel, *types_id));
+  while (true) {
+    TRY_ASSIGN(const bool more, row.step());
+    if (!more) {
+      return classes;
+    }
+    classes.push_back(row.text(0));
   }
-  return tables;
+}
+
+namespace {
+
+Result<std::vector<core::TableEntry>> entries_of(Statement row) {
+  std::vector<core::TableEntry> entries;
+  while (true) {
+    TRY_ASSIGN(const bool more, row.step());
+    if (!more) {
+      return entries;
+    }
+    TRY_ASSIGN(core::TableEntry entry, core::entry_from_json(core::as_text(row.blob(0))));
+    entries.push_back(std::move(entry));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<core::TableEntry>> read_released_entries(const Reader& reader,
+                                                            ReleasedKernelId kernel,
+                                                            const core::Types& types,
+                                                            std::string_view device_class) {
+  Connection& connection = reader.connection();
+  TRY_ASSIGN(const auto types_id, find_json(connection, core::to_json(types)));
+  if (!types_id) {
+    return std::vector<core::TableEntry>();
+  }
+  TRY_ASSIGN(Statement row,
+             connection.query("SELECT json FROM released_entry WHERE released_id = ?1 AND "
+                              "types_id = ?2 AND device_class = ?3 ORDER BY id",
+                              kernel, *types_id, device_class));
+  return entries_of(std::move(row));
+}
+
+Result<std::vector<core::TableEntry>> read_released_entries(const Reader& reader,
+                                                            ReleasedKernelId kernel) {
+  // By the index's columns: rows of one kernel lie together in it.
+  TRY_ASSIGN(Statement row,
+             reader.connection().query("SELECT json FROM released_entry WHERE released_id = ?1 "
+                                       "ORDER BY types_id, device_class, id",
+                                       kernel));
+  return entries_of(std::move(row));
 }
 
 }  // namespace cubinary::store

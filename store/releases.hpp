@@ -99,17 +99,38 @@ struct Referrer {
 [[nodiscard]] core::Result<std::vector<Referrer>> list_referrers(const Reader& reader,
                                                                  const core::Digest& subject);
 
-/// The kernel tables of a release for one kernel, one a target, holding only the entries for these
-/// types: read by index on (release, kernel, types), whatever else the store holds. When the kernel
-/// is in the release but not with these types, its tables come without entries, so that `resolve`
-/// can say what is wrong; empty when the kernel is not there at all.
-struct ReleasedTable {
+/// The newest release: the one with the highest serial.
+[[nodiscard]] core::Result<std::optional<Release>> newest_release(const Reader& reader);
+[[nodiscard]] core::Result<std::optional<Release>> find_release_by_index(const Reader& reader,
+                                                                         const core::Digest& index);
+
+// --- Resolve: a release's kernel tables, read in the parts a query needs ---
+
+using ReleasedKernelId = std::int64_t;
+
+/// A kernel of a release on one target. What is behind an id never changes.
+struct ReleasedKernel {
+  ReleasedKernelId id = 0;
   core::Target target;
-  core::KernelTable table;
 };
-[[nodiscard]] core::Result<std::vector<ReleasedTable>> find_released(const Reader& reader,
-                                                                     ReleaseId release,
-                                                                     std::string_view kernel,
-                                                                     const core::Types& types);
+/// One a target, in the order of their names; empty when the kernel is not in the release.
+[[nodiscard]] core::Result<std::vector<ReleasedKernel>> find_released(const Reader& reader,
+                                                                      ReleaseId release,
+                                                                      std::string_view kernel);
+/// The table without its entries.
+[[nodiscard]] core::Result<core::KernelTable> read_released_table(const Reader& reader,
+                                                                  ReleasedKernelId kernel);
+/// The device classes its entries for these types were tuned on or are for; "" among them when
+/// there are some for any device.
+[[nodiscard]] core::Result<std::vector<std::string>> released_classes(const Reader& reader,
+                                                                      ReleasedKernelId kernel,
+                                                                      const core::Types& types);
+/// Its entries for these types and device class, in catalogue order, by index.
+[[nodiscard]] core::Result<std::vector<core::TableEntry>> read_released_entries(
+    const Reader& reader, ReleasedKernelId kernel, const core::Types& types,
+    std::string_view device_class);
+/// All its entries: for a message that says what there is.
+[[nodiscard]] core::Result<std::vector<core::TableEntry>> read_released_entries(
+    const Reader& reader, ReleasedKernelId kernel);
 
 }  // namespace cubinary::store

@@ -14,6 +14,7 @@
 #include "core/base/digest.hpp"
 #include "core/base/file.hpp"
 #include "core/base/nearest.hpp"
+#include "store/changes.hpp"
 #include "store/connection.hpp"
 
 namespace cubinary::store {
@@ -148,6 +149,8 @@ Result<NewToken> create_token(Writer& writer, std::string_view name, Scopes scop
       "INSERT INTO token (id, name, scopes, hash, created, expires) "
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
       made.token.id, name, scopes, core::sha256(made.secret), made.token.created, expires));
+  TRY(record_change(writer, "token create", made.token.id,
+                    {{"name", name}, {"scopes", scopes_text(scopes)}, {"expires", expires}}));
   return made;
 }
 
@@ -167,9 +170,13 @@ Result<std::vector<Token>> list_tokens(const Reader& reader) {
 
 Result<void> revoke_token(Writer& writer, std::string_view id) {
   Connection& connection = writer.connection();
-  TRY(connection.run("UPDATE token SET revoked = 1 WHERE id = ?1", id));
+  TRY(connection.run("UPDATE token SET revoked = 1 WHERE id = ?1 AND revoked = 0", id));
   if (connection.changes() != 0) {
-    return {};
+    return record_change(writer, "token revoke", id);
+  }
+  TRY_ASSIGN(const auto known, connection.find_integer("SELECT 1 FROM token WHERE id = ?1", id));
+  if (known) {
+    return {};  // revoked before
   }
   TRY_ASSIGN(const std::vector<Token> tokens, list_tokens(writer.reader()));
   std::vector<std::string> ids;

@@ -13,8 +13,10 @@
 #include "core/model/target.hpp"
 #include "core/wire/codec.hpp"
 #include "core/wire/oci.hpp"
+#include "core/wire/revocation.hpp"
 #include "store/artifacts.hpp"
 #include "store/candidates.hpp"
+#include "store/changes.hpp"
 
 namespace cubinary::builder {
 namespace {
@@ -47,6 +49,10 @@ Result<void> check_name(const store::Reader& reader, const std::string& name) {
                 "\"" + name +
                     "\" cannot name a release: use 1 to 128 letters, digits, `_`, "
                     "`.` or `-`, the first not `.` or `-`");
+  }
+  if (name == core::k_revocations_tag) {
+    return fail(ErrorCode::usage,
+                "\"" + name + "\" cannot name a release: it is the tag of the revocation list");
   }
   if (name.starts_with("sha256-")) {
     return fail(ErrorCode::usage,
@@ -395,6 +401,9 @@ Result<CreatedRelease> create_release(store::Store& store, const ReleaseRequest&
       TRY(assembly.add_target(std::move(selection), on_kernel));
     }
     TRY_ASSIGN(created.release, assembly.finish());
+    TRY(store::record_change(writer, "release create", created.release.name,
+                             {{"serial", created.release.serial},
+                              {"index", created.release.index.text()}}));
     created.kernels = assembly.take_kernels();
     created.triton = assembly.take_triton();
     return {};

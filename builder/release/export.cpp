@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "builder/release/release.hpp"
+#include "builder/release/revoke.hpp"
 #include "core/base/digest.hpp"
 #include "core/base/file.hpp"
 #include "core/base/json.hpp"
@@ -177,7 +178,7 @@ bool holds_blob(const fs::path& path, const store::BlobInfo& blob) {
   }
 }
 
-Result<void> write_blob(const store::Reader& reader, const store::BlobInfo& blob,
+Result<void> write_blob(const ExportSource& source, const store::BlobInfo& blob,
                         const fs::path& path) {
   TRY_ASSIGN(PendingFile file, PendingFile::open(path));
   core::Hasher hasher;
@@ -187,7 +188,7 @@ Result<void> write_blob(const store::Reader& reader, const store::BlobInfo& blob
     written = file.write(piece);
     return written.has_value();
   };
-  const auto streamed = store::stream_blob(reader, blob.digest, 0, blob.size, sink);
+  const auto streamed = source.stream(blob, sink);
   TRY(written);
   TRY(streamed);
   if (hasher.finish() != blob.digest) {
@@ -228,12 +229,17 @@ Result<json::Array> other_descriptors(const fs::path& path, const std::set<std::
 }
 
 Result<void> write_index(const fs::path& path, const std::vector<std::string>& tags,
-                         const store::Release& release, const std::vector<store::BlobInfo>& blobs) {
+                         const ExportSource& source) {
+  const store::Release& release = source.release;
+  const std::vector<store::BlobInfo>& blobs = source.blobs;
   TRY_ASSIGN(json::Array manifests,
              other_descriptors(path, std::set<std::string>(tags.begin(), tags.end())));
   for (const std::string& tag : tags) {
-    const bool signature = tag == oci::signature_tag(release.index);
-    const core::Digest digest = signature ? *release.signature_manifest : release.index;
+    const bool revocations = tag == core::k_revocations_tag;
+    const bool signature = revocations || tag == oci::signature_tag(release.index);
+    const core::Digest digest = revocations ? *source.revocations
+                                : signature ? *release.signature_manifest
+                                            : release.index;
     const auto blob = std::find_if(blobs.begin(), blobs.end(),
                                    [&](const auto& info) { return info.digest == digest; });
     if (blob == blobs.end()) {
@@ -256,14 +262,32 @@ Result<void> write_index(const fs::path& path, const std::vector<std::string>& t
 
 Result<ExportedRelease> export_release(const store::Reader& reader, std::string_view name,
                                        const fs::path& directory) {
+  ExportSource source;
+  TRY_ASSIGN(source.release, require_release(reader, name));
+  TRY_ASSIGN(source.blobs, store::release_blobs(reader, source.release.id));
+  TRY_ASSIGN(source.channels, channels_of(reader, source.release));
+  TRY_ASSIGN(const auto revocations, revocation_blobs(reader));
+  if (!revocations.empty()) {
+    source.revocations = revocations.front().digest;
+    source.blobs.insert(source.blobs.end(), revocations.begin(), revocations.end());
+  }
+  source.stream = [&reader](const store::BlobInfo& blob,
+                            const std::function<bool(core::ByteView)>& sink) {
+    return store::stream_blob(reader, blob.digest, 0, blob.size, sink);
+  };
+  return export_release(source, directory);
+}
+
+Result<ExportedRelease> export_release(const ExportSource& source, const fs::path& directory) {
   ExportedRelease result;
-  TRY_ASSIGN(result.release, require_release(reader, name));
-  TRY_ASSIGN(const auto blobs, store::release_blobs(reader, result.release.id));
-  TRY_ASSIGN(const auto channels, channels_of(reader, result.release));
+  result.release = source.release;
   result.tags.push_back(result.release.name);
-  result.tags.insert(result.tags.end(), channels.begin(), channels.end());
+  result.tags.insert(result.tags.end(), source.channels.begin(), source.channels.end());
   if (result.release.signature_manifest) {
     result.tags.push_back(oci::signature_tag(result.release.index));
+  }
+  if (source.revocations) {
+    result.tags.emplace_back(core::k_revocations_tag);
   }
 
   const fs::path folder = directory / "blobs" / "sha256";
@@ -274,17 +298,17 @@ Result<ExportedRelease> export_release(const store::Reader& reader, std::string_
   TRY(core::write_file_atomic(directory / "oci-layout", core::as_bytes(k_layout)));
   TRY(make_folder(folder));
   remove_stale(folder);
-  for (const store::BlobInfo& blob : blobs) {
+  for (const store::BlobInfo& blob : source.blobs) {
     const fs::path path = folder / blob.digest.hex();
     if (!holds_blob(path, blob)) {
-      TRY(write_blob(reader, blob, path));
+      TRY(write_blob(source, blob, path));
       ++result.blobs_written;
     }
     ++result.blobs;
     result.bytes += blob.size;
   }
   TRY(sync_folder(folder));
-  TRY(write_index(directory / "index.json", result.tags, result.release, blobs));
+  TRY(write_index(directory / "index.json", result.tags, source));
   return result;
 }
 

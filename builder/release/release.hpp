@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "builder/release/view.hpp"
 #include "core/base/result.hpp"
 #include "core/wire/signature.hpp"
 #include "store/releases.hpp"
@@ -79,6 +80,18 @@ struct SignedRelease {
 /// signature, replacing an earlier one. Errors: `not_found` (with the nearest name); `corrupt`.
 [[nodiscard]] core::Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
                                                        std::span<const core::PrivateKey> keys);
+
+/// The two halves of `sign_release`, for a key that is not where the store is. The first reads the
+/// whole release, digests checked, and makes the signed envelope; the second attaches an envelope
+/// made so, after checking that it is for this very release (not who signed it: clients do). The
+/// same envelope again changes nothing. Errors: those of `sign_release`; `signature` for one made
+/// for something else.
+[[nodiscard]] core::Result<std::string> make_signature(const ReadBlob& read,
+                                                       const store::Release& release,
+                                                       std::span<const core::PrivateKey> keys);
+[[nodiscard]] core::Result<SignedRelease> attach_signature(store::Store& store,
+                                                           std::string_view name,
+                                                           std::string_view envelope);
 
 struct Promotion {
   store::Release release;

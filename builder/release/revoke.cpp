@@ -113,6 +113,10 @@ Result<AttachedRevocations> attach_revocations(store::Store& store, std::string_
   result.manifest = core::sha256(text);
 
   const auto body = [&](store::Writer& writer) -> Result<void> {
+    TRY_ASSIGN(const auto tag, store::find_tag(writer.reader(), core::k_revocations_tag));
+    if (tag && tag->manifest == result.manifest) {
+      return {};  // the same list, sent again
+    }
     TRY_ASSIGN(const auto before, read_revocations(writer.reader()));
     TRY(check_successor(before, result.list));
     TRY(store::put_blob(writer, oci::k_empty_type, core::as_bytes(k_empty)));

@@ -3,26 +3,31 @@
 
 #include "builder/release/release.hpp"
 #include "builder/release/view.hpp"
+#include "core/base/base64.hpp"
+#include "core/base/json.hpp"
 #include "core/base/nearest.hpp"
 #include "core/wire/oci.hpp"
+#include "core/wire/revocation.hpp"
+#include "store/changes.hpp"
 
 namespace cubinary::builder {
 namespace {
 
+namespace json = core::json;
 namespace oci = core::oci;
 using core::ErrorCode;
 using core::fail;
 using core::Result;
 
 /// Reads the whole release, digests checked, and gathers what the statement says of its making.
-Result<std::map<std::string, std::string>> vouch_for(const store::Reader& reader,
-                                                     const store::Release& release) {
+Result<std::map<std::string, std::string>> vouch_for(const ReadBlob& read,
+                                                     const core::Digest& index) {
   std::map<std::string, std::string> provenance{{"cubinary", CUBINARY_VERSION}};
   core::ToolkitVersion toolkit;
   std::string targets;
   const auto visit = [&](const ReleasedTarget& target) -> Result<void> {
     for (const oci::Descriptor& layer : target.manifest.layers) {
-      if (auto pack = store::read_blob(reader, layer.digest, layer.size); !pack) {
+      if (auto pack = read(layer.digest, layer.size); !pack) {
         return fail(std::move(pack).error());
       }
     }
@@ -30,34 +35,88 @@ Result<std::map<std::string, std::string>> vouch_for(const store::Reader& reader
     targets += (targets.empty() ? "" : ",") + target.catalogue.target.text();
     return {};
   };
-  TRY(for_each_target(reader, release, visit));
+  TRY(for_each_target(read, index, visit));
   provenance.emplace("toolkit", toolkit.text());
   provenance.emplace("targets", targets);
   return provenance;
 }
 
+/// What an envelope says it signs, and by which keys; nothing is verified.
+struct OpenedEnvelope {
+  core::ReleaseStatement statement;
+  std::vector<std::string> key_ids;
+};
+Result<OpenedEnvelope> open_envelope(std::string_view envelope) {
+  TRY_ASSIGN(const json::Value value, json::parse(envelope));
+  const json::Node top(value, "the signature's envelope");
+  TRY_ASSIGN(const std::string type, top.text("payloadType"));
+  if (type != core::k_statement_payload_type) {
+    return fail(top.error("payloadType must be " + std::string(core::k_statement_payload_type)));
+  }
+  TRY_ASSIGN(const std::string encoded, top.text("payload"));
+  const auto payload = core::base64_decode(encoded);
+  if (!payload) {
+    return fail(top.error("payload is no base64"));
+  }
+  OpenedEnvelope opened;
+  TRY_ASSIGN(opened.statement, core::statement_from_json(core::as_text(*payload)));
+  TRY_ASSIGN(const json::Node signatures, top.at("signatures"));
+  TRY_ASSIGN(const auto nodes, signatures.elements());
+  for (const json::Node& node : nodes) {
+    TRY_ASSIGN(std::string key, node.text("keyid"));
+    TRY_ASSIGN(const std::string signature, node.text("sig"));
+    if (signature.empty()) {
+      return fail(node.error("sig is empty"));
+    }
+    opened.key_ids.push_back(std::move(key));
+  }
+  if (opened.key_ids.empty()) {
+    return fail(signatures.error("holds no signature"));
+  }
+  return opened;
+}
+
+/// A signature that says anything else than the release would only be refused by every client.
+Result<void> check_statement(const core::ReleaseStatement& statement,
+                             const store::Release& release) {
+  const auto differs = [&](std::string_view what) {
+    return fail(ErrorCode::signature, "the signature is not for release " + release.name +
+                                          ": its statement has another " + std::string(what));
+  };
+  if (statement.name != release.name) {
+    return differs("name, \"" + statement.name + "\"");
+  }
+  if (statement.index != release.index) {
+    return differs("index, " + statement.index.text());
+  }
+  if (statement.serial != release.serial) {
+    return differs("serial, " + std::to_string(statement.serial));
+  }
+  if (statement.created != release.created || statement.expires != release.expires) {
+    return differs("time of creation or expiry");
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
+Result<std::string> make_signature(const ReadBlob& read, const store::Release& release,
                                    std::span<const core::PrivateKey> keys) {
   core::ReleaseStatement statement;
-  SignedRelease result;
-  {
-    TRY_ASSIGN(const store::Reader reader, store.reader());
-    TRY_ASSIGN(result.release, require_release(reader, name));
-    TRY_ASSIGN(statement.provenance, vouch_for(reader, result.release));
-  }
-  statement.name = result.release.name;
-  statement.index = result.release.index;
-  statement.serial = result.release.serial;
-  statement.created = result.release.created;
-  statement.expires = result.release.expires;
-  TRY_ASSIGN(const std::string envelope, core::dsse_sign(core::k_statement_payload_type,
-                                                         core::statement_to_json(statement), keys));
-  for (const core::PrivateKey& key : keys) {
-    result.key_ids.push_back(key.public_key().key_id());
-  }
+  TRY_ASSIGN(statement.provenance, vouch_for(read, release.index));
+  statement.name = release.name;
+  statement.index = release.index;
+  statement.serial = release.serial;
+  statement.created = release.created;
+  statement.expires = release.expires;
+  return core::dsse_sign(core::k_statement_payload_type, core::statement_to_json(statement), keys);
+}
 
+Result<SignedRelease> attach_signature(store::Store& store, std::string_view name,
+                                       std::string_view envelope) {
+  TRY_ASSIGN(OpenedEnvelope opened, open_envelope(envelope));
+  SignedRelease result;
+  result.key_ids = std::move(opened.key_ids);
   const auto describe_blob = [](std::string_view media_type, core::ByteView bytes) {
     return oci::Descriptor{std::string(media_type), core::sha256(bytes), bytes.size(), {}};
   };
@@ -68,6 +127,8 @@ Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
   manifest.layers = {describe_blob(oci::k_dsse_type, core::as_bytes(envelope))};
 
   const auto body = [&](store::Writer& writer) -> Result<void> {
+    TRY_ASSIGN(result.release, require_release(writer.reader(), name));
+    TRY(check_statement(opened.statement, result.release));
     TRY_ASSIGN(const auto index, store::find_blob(writer.reader(), result.release.index));
     if (!index) {
       return fail(ErrorCode::corrupt, "release " + result.release.name +
@@ -75,23 +136,41 @@ Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
     }
     manifest.subject = {std::string(oci::k_index_type), index->digest, index->size, {}};
     const std::string json = oci::to_json(manifest);
+    result.signature_manifest = core::sha256(json);
+    if (result.release.signature_manifest == result.signature_manifest) {
+      return {};
+    }
     TRY(store::put_blob(writer, oci::k_empty_type, core::as_bytes(k_empty)));
     TRY(store::put_blob(writer, oci::k_dsse_type, core::as_bytes(envelope)));
     TRY(store::put_blob(writer, oci::k_manifest_type, core::as_bytes(json)));
-    result.signature_manifest = core::sha256(json);
     const std::vector<core::Digest> blobs{manifest.config.digest, manifest.layers.front().digest,
                                           result.signature_manifest};
-    return store::put_signature(writer, result.release.id, result.signature_manifest, blobs);
+    TRY(store::put_signature(writer, result.release.id, result.signature_manifest, blobs));
+    return store::record_change(
+        writer, "release sign", result.release.name,
+        {{"keys", json::Array(result.key_ids.begin(), result.key_ids.end())}});
   };
   TRY(store.write(body));
   result.release.signature_manifest = result.signature_manifest;
   return result;
 }
 
+Result<SignedRelease> sign_release(store::Store& store, std::string_view name,
+                                   std::span<const core::PrivateKey> keys) {
+  std::string envelope;
+  {
+    TRY_ASSIGN(const store::Reader reader, store.reader());
+    TRY_ASSIGN(const store::Release release, require_release(reader, name));
+    TRY_ASSIGN(envelope, make_signature(blobs_of(reader), release, keys));
+  }
+  return attach_signature(store, name, envelope);
+}
+
 Result<Promotion> promote_release(store::Store& store, std::string_view name,
                                   std::string_view channel) {
   const std::string shown(channel);
-  if (!oci::is_tag(channel) || channel.starts_with("sha256-")) {
+  if (!oci::is_tag(channel) || channel.starts_with("sha256-") ||
+      channel == core::k_revocations_tag) {
     return fail(ErrorCode::usage,
                 "\"" + shown +
                     "\" cannot name a channel: use 1 to 128 letters, digits, `_`, "
@@ -117,7 +196,12 @@ Result<Promotion> promote_release(store::Store& store, std::string_view name,
                                   std::to_string(promotion.release.serial));
       }
     }
-    return store::put_tag(writer, {shown, promotion.release.index, std::string(oci::k_index_type)});
+    if (before && before->manifest == promotion.release.index) {
+      return {};
+    }
+    TRY(store::put_tag(writer, {shown, promotion.release.index, std::string(oci::k_index_type)}));
+    return store::record_change(writer, "release promote", shown,
+                                {{"release", promotion.release.name}});
   };
   TRY(store.write(body));
   if (!promotion.release.signature_manifest) {

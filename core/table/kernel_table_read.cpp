@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/base/json.hpp"
+#include "core/table/entry_json.hpp"
 #include "core/table/kernel_table_names.hpp"
 #include "core/wire/oci.hpp"
 
@@ -273,6 +274,12 @@ Result<KernelTable> table_from_json(std::string_view text) {
   constexpr std::string_view k_what = "the kernel table";
   TRY_ASSIGN(const Value value, parse_document(text, k_what));
   return read_table(Node(value, k_what));
+}
+
+Result<TableEntry> entry_from_json(std::string_view text) {
+  constexpr std::string_view k_what = "the table entry";
+  TRY_ASSIGN(const Value value, parse_document(text, k_what));
+  return read_entry(Node(value, k_what));
 }
 
 Result<Catalogue> catalogue_from_json(std::string_view text) {

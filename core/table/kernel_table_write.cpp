@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "core/base/json.hpp"
+#include "core/table/entry_json.hpp"
 #include "core/table/kernel_table_names.hpp"
 
 namespace cubinary::core {
@@ -126,7 +127,9 @@ Value to_value(const EntrySymbol& symbol) {
                 {"spill_bytes", symbol.spill_bytes}};
 }
 
-Value to_value(const TableEntry& entry) {
+}  // namespace
+
+Object entry_to_json(const TableEntry& entry) {
   Object object{{"types", to_value(entry.types)},
                 {"shape", to_value(entry.shape)},
                 {"config", to_value(entry.config)},
@@ -149,6 +152,8 @@ Value to_value(const TableEntry& entry) {
   return object;
 }
 
+namespace {
+
 // The one order of entries, whatever order they were found in.
 Value sorted_entries(const std::vector<TableEntry>& entries) {
   std::vector<const TableEntry*> order;
@@ -165,7 +170,7 @@ Value sorted_entries(const std::vector<TableEntry>& entries) {
   Array array;
   array.reserve(order.size());
   for (const TableEntry* entry : order) {
-    array.push_back(to_value(*entry));
+    array.emplace_back(entry_to_json(*entry));
   }
   return array;
 }

@@ -71,6 +71,10 @@ double axis_distance(std::int64_t a, std::int64_t b) {
   return std::log2(high / low);
 }
 
+const std::vector<TableEntry>& entries_of(const ResolveTable& source) {
+  return source.entries != nullptr ? *source.entries : source.table->entries;
+}
+
 class Resolver {
  public:
   Resolver(std::span<const ResolveTable> tables, const ResolveQuery& query, bool with_trace)
@@ -125,7 +129,7 @@ class Resolver {
       TRY(check_types(*source.table, m_query.types));
       TRY(check_shape(*source.table, m_query.shape));
       TRY(check_alignments(*source.table, m_query.types, m_query.alignments));
-      for (const TableEntry& entry : source.table->entries) {
+      for (const TableEntry& entry : entries_of(source)) {
         if (entry.types == m_query.types) {
           add(source, entry);
         }
@@ -267,7 +271,7 @@ class Resolver {
     std::set<std::string> names;
     for (const ResolveTable& source : m_tables) {
       if (source.target.runs_on(m_query.device.capability)) {
-        for (const TableEntry& entry : source.table->entries) {
+        for (const TableEntry& entry : entries_of(source)) {
           names.insert("(" + to_display(entry.types) + ")");
         }
       }

@@ -40,6 +40,8 @@ struct ResolveQuery {
 struct ResolveTable {
   Target target;
   const KernelTable* table = nullptr;
+  /// Looked at in place of the table's own, by who keeps a table and its entries apart.
+  const std::vector<TableEntry>* entries = nullptr;
 };
 
 /// One step of the cascade, for `explain`.

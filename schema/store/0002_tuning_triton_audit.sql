@@ -113,3 +113,37 @@ CREATE TABLE tuning_lease (
   expires         INTEGER NOT NULL,
   UNIQUE (kernel_id, target, types_id, shape_id, device_class_id)
 ) STRICT;
+
+-- ---- Server ----
+
+-- A release's kernel table for one target without its entries, as catalogue JSON: what never changes
+-- under an id, so that who resolves parses it once.
+CREATE TABLE released_kernel (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  release_id INTEGER NOT NULL REFERENCES release (id),
+  kernel     TEXT NOT NULL,
+  target     TEXT NOT NULL,
+  json       TEXT NOT NULL,
+  UNIQUE (release_id, kernel, target)
+) STRICT;
+
+-- Its entries, a row each, found by what a query can be exact in. Empty class: any device.
+CREATE TABLE released_entry (
+  id           INTEGER PRIMARY KEY,
+  released_id  INTEGER NOT NULL REFERENCES released_kernel (id),
+  types_id     INTEGER NOT NULL REFERENCES json_value (id),
+  device_class TEXT NOT NULL,
+  json         TEXT NOT NULL
+) STRICT;
+CREATE INDEX released_entry_by_class ON released_entry (released_id, types_id, device_class);
+
+INSERT INTO released_kernel (release_id, kernel, target, json)
+  SELECT release_id, kernel, target, json_set(json, '$.entries', json('[]'))
+  FROM released_table GROUP BY release_id, kernel, target;
+INSERT INTO released_entry (released_id, types_id, device_class, json)
+  SELECT k.id, t.types_id, coalesce(json_extract(e.value, '$.device_class'), ''), e.value
+  FROM released_kernel k
+  JOIN released_table t ON t.release_id = k.release_id AND t.kernel = k.kernel AND t.target = k.target,
+       json_each(t.json, '$.entries') e
+  ORDER BY k.id, t.types_id, e.key;
+DROP TABLE released_table;

@@ -15,6 +15,7 @@
 #include "core/manifest/manifest.hpp"
 #include "core/table/kernel_table.hpp"
 #include "core/wire/oci.hpp"
+#include "store/candidate_json.hpp"
 #include "store/releases.hpp"
 #include "store/store.hpp"
 #include "store/tokens.hpp"
@@ -152,7 +153,9 @@ Made put_test_release(store::Writer& writer, const std::string& name, std::uint6
   oci::Manifest signature;
   signature.artifact_type = oci::k_signature_artifact_type;
   signature.config = put(writer, oci::k_empty_type, "{}");
-  signature.layers = {put(writer, oci::k_dsse_type, "{\"made-up\":\"" + name + "\"}")};
+  signature.layers = {
+      put(writer, oci::k_dsse_type,
+          "{\"made-up\":\"" + name + "\",\"signatures\":[{\"keyid\":\"nobody\"}]}")};
   signature.subject = root;
   const oci::Descriptor signed_by = put(writer, oci::k_manifest_type, oci::to_json(signature));
   const std::vector<core::Digest> blobs = {signature.config.digest, signature.layers[0].digest};
@@ -167,6 +170,29 @@ json::Object describe(const Made& made) {
           {"signature", made.signature},
           {"manifests", made.manifests},
           {"packs", made.packs}};
+}
+
+/// What a builder would publish: the kernel, and candidates that name artifacts yet to be sent.
+store::Kernel made_up_kernel() {
+  store::Kernel kernel;
+  kernel.name = "scale";
+  kernel.manifest = k_manifest;
+  kernel.interface =
+      core::interface_digest(must(core::parse_manifest(k_manifest, "/made-up/kernel.toml")));
+  return kernel;
+}
+
+store::Candidate made_up_candidate(const std::string& type, std::int64_t vec) {
+  store::Candidate candidate;
+  candidate.kernel = "scale";
+  candidate.build_key = core::sha256("key of " + type + std::to_string(vec));
+  candidate.types = {{"T", type}};
+  candidate.config = {{"VEC", vec}};
+  candidate.target = "sm_90";
+  candidate.toolchain = {"nvrtc", {13, 0}, "a compiler"};
+  candidate.artifact = core::sha256("cubin of " + type + std::to_string(vec));
+  candidate.symbols = {{"_Z5scale", 1024, 32, 0, 0}};
+  return candidate;
 }
 
 std::uint64_t number(std::string_view text) {
@@ -187,12 +213,26 @@ json::Object make(const std::vector<std::string_view>& arguments) {
         writer, {"prod", must(core::Digest::parse(first.index)), std::string(oci::k_index_type)}));
     told["token"] =
         must(store::create_token(writer, "reader", must(store::parse_scopes("read")), 0)).secret;
-    told["tune_token"] =
-        must(store::create_token(writer, "tuner", must(store::parse_scopes("tune")), 0)).secret;
+    for (const char* scope : {"publish", "tune", "admin"}) {
+      told[std::string(scope) + "_token"] =
+          must(store::create_token(writer, scope, must(store::parse_scopes(scope)), 0)).secret;
+    }
+    told["all_token"] =
+        must(store::create_token(writer, "all",
+                                 must(store::parse_scopes("read,publish,tune,admin")), 0))
+            .secret;
     told["expired_token"] =
         must(store::create_token(writer, "old", must(store::parse_scopes("read")), 1)).secret;
     return {};
   }));
+  told["kernel"] = store::to_json(made_up_kernel());
+  json::Array candidates;
+  for (const char* type : {"f32", "f16"}) {
+    for (const std::int64_t vec : {1, 4}) {
+      candidates.emplace_back(store::to_json(made_up_candidate(type, vec)));
+    }
+  }
+  told["candidates"] = std::move(candidates);
   json::Array blobs;
   for (std::size_t i = 1; i + 2 < arguments.size(); i += 3) {
     if (arguments[i] != "--blobs") {

@@ -43,10 +43,10 @@ class Malformed(serving.Case):
         before = resident_kib(self.server)
         chunked = b"POST /v2/ HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
         body = (b"100000\r\n" + b"x" * MIB + b"\r\n") * 32 + b"0\r\n\r\n"
-        self.assertEqual(self.raw_status(chunked + body), 413)
-        self.assertEqual(self.raw_status(get(b"/v2/", b"Transfer-Encoding: chunked") + body), 413)
+        self.assertEqual(self.raw_status(chunked + body), 411)
+        self.assertEqual(self.raw_status(get(b"/v2/", b"Transfer-Encoding: chunked") + body), 411)
         self.assertEqual(self.raw_status(get(b"/v2/", b"Content-Length: 33554432") + b"x" * 32 * MIB), 413)
-        self.assertEqual(self.raw_status(chunked + b"-2\r\nxx\r\n0\r\n\r\n"), 413)
+        self.assertEqual(self.raw_status(chunked + b"-2\r\nxx\r\n0\r\n\r\n"), 411)
         self.assertLess(resident_kib(self.server) - before, 16 * 1024)
 
     def test_two_meanings_in_one_request(self):

@@ -314,7 +314,7 @@ class Watching(serving.Case):
         self.refused("serve", "--store", self.store, "--listen", "8421", status=2, says="ADDR:PORT")
         self.refused("serve", "--store", self.store, "--repo", "Bad Name", status=2, says="--repo")
         self.serve()
-        self.refused("serve", "--store", self.store, "--listen", f"127.0.0.1:{self.port}",
+        self.refused("serve", "--store", self.store, "--read-only", "--listen", f"127.0.0.1:{self.port}",
                      status=None, says="another program")
 
 

@@ -81,11 +81,15 @@ TEST_CASE("The fields handlers use are taken over") {
 TEST_CASE("What could mean two things to two parsers is refused") {
   CHECK(status_of(with_fields("")) == 200);
   CHECK(status_of(with_fields("Content-Length: 0\r\nContent-Length: 0\r\n")) == 400);
-  CHECK(status_of(with_fields("Content-Length: 5\r\n")) == 413);
+  CHECK(parse_head(with_fields("Content-Length: 5\r\n"), HeadLimits{})->body_bytes == 5);
+  CHECK(status_of(with_fields("Content-Length: 99999999999999999999\r\n")) == 413);
+  CHECK(parse_head(with_fields("Expect: 100-Continue\r\n"), HeadLimits{})->expects_continue);
+  CHECK_FALSE(
+      parse_head(with_fields("Expect: the unexpected\r\n"), HeadLimits{})->expects_continue);
   CHECK(status_of(with_fields("Content-Length: +0\r\n")) == 400);
   CHECK(status_of(with_fields("Content-Length: \r\n")) == 400);
-  CHECK(status_of(with_fields("Transfer-Encoding: chunked\r\n")) == 413);
-  CHECK(status_of(with_fields("Transfer-Encoding: \r\n")) == 413);
+  CHECK(status_of(with_fields("Transfer-Encoding: chunked\r\n")) == 411);
+  CHECK(status_of(with_fields("Transfer-Encoding: \r\n")) == 411);
   CHECK(status_of(with_fields("Transfer-Encoding: chunked\r\nContent-Length: 0\r\n")) == 400);
   CHECK(status_of(with_fields("Host: other\r\n")) == 400);
   CHECK(status_of(with_fields("Range: bytes=0-1\r\nRange: bytes=2-3\r\n")) == 400);

@@ -42,6 +42,41 @@ TEST_CASE("Everything else is unknown") {
   }
 }
 
+TEST_CASE("API paths hold one name, never a slash") {
+  CHECK(text("/api/v1/releases") == "releases  ");
+  CHECK(text("/api/v1/releases/2026.11") == "release  2026.11");
+  CHECK(text("/api/v1/releases/2026.11/diff") == "release_diff  2026.11");
+  CHECK(text("/api/v1/releases/diff/diff") == "release_diff  diff");
+  CHECK(text("/api/v1/releases/2026.11/signature") == "release_signature  2026.11");
+  CHECK(text("/api/v1/candidates/known") == "candidates_known  ");
+  CHECK(text("/api/v1/kernels/rmsnorm/current") == "kernel_current  rmsnorm");
+  CHECK(text("/api/v1/artifacts/sha256:00") == "artifact  sha256:00");
+  CHECK(text("/api/v1/store/backup") == "store_backup  ");
+  for (const char* path :
+       {"/api/v1/releases/", "/api/v1/releases//diff", "/api/v1/releases/a/b",
+        "/api/v1/releases/a/b/diff", "/api/v1/store/", "/api/v1/kernels/a/currents"}) {
+    CAPTURE(path);
+    CHECK(match_route(path).route == Route::unknown);
+  }
+}
+
+TEST_CASE(
+    "Every route but unknown answers some method, and only reads without a scope of their own") {
+  for (std::size_t i = 0; i < k_route_count; ++i) {
+    const auto route = static_cast<Route>(i);
+    CAPTURE(route_name(route));
+    CHECK(route_methods(route).empty() == (route == Route::unknown));
+    for (const MethodRule& rule : route_methods(route)) {
+      CHECK((!rule.changes || rule.scope != cubinary::store::Scope::read));
+      CHECK((rule.method != "GET" || (!rule.changes && rule.max_body == 0)));
+    }
+  }
+  CHECK(find_method(Route::blob, "HEAD") == find_method(Route::blob, "GET"));
+  CHECK(find_method(Route::blob, "PUT") == nullptr);
+  CHECK(find_method(Route::channel, "PUT")->scope == cubinary::store::Scope::publish);
+  CHECK(allowed_methods(Route::channel) == "GET, HEAD, PUT");
+}
+
 TEST_CASE("Only health probes are open") {
   for (std::size_t i = 0; i < k_route_count; ++i) {
     const auto route = static_cast<Route>(i);

@@ -213,42 +213,50 @@ TEST_CASE("tags are listed in byte order, page by page") {
   CHECK(must(list_tags(reader, "", 0)).empty());
 }
 
-TEST_CASE("released tables come by types, one a target") {
+TEST_CASE("released tables come in parts, entries by types and device class") {
   Fixture f;
   const Release release = must(f.release("r1", f.put("index"), {}, true));
   const Reader reader = must(f.store.reader());
-  const auto tables = must(find_released(reader, release.id, "copy", {{"T", "f32"}}));
-  REQUIRE(tables.size() == 2);
-  CHECK(tables[0].target.text() == "sm_120");
-  CHECK(tables[1].target.text() == "sm_90");
-  const core::KernelTable& table = tables[1].table;
+  const auto kernels = must(find_released(reader, release.id, "copy"));
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0].target.text() == "sm_120");
+  CHECK(kernels[1].target.text() == "sm_90");
+  const core::KernelTable table = must(read_released_table(reader, kernels[1].id));
   CHECK(table.name == "copy");
   CHECK(table.interface == catalogue("sm_90", f.artifact).kernels[0].interface);
   CHECK(table.steps.at(0).launch.block.at(0).expression.text() == "32");
-  REQUIRE(table.entries.size() == 1);
-  CHECK(table.entries[0].types == core::Types{{"T", "f32"}});
-  CHECK(table.entries[0].artifact == f.artifact);
+  CHECK(table.entries.empty());
 
-  // Known kernel, unknown types: the launch part alone.
+  const core::Types f32{{"T", "f32"}};
+  CHECK(must(released_classes(reader, kernels[1].id, f32)) == std::vector<std::string>{""});
+  const auto entries = must(read_released_entries(reader, kernels[1].id, f32, ""));
+  REQUIRE(entries.size() == 1);
+  CHECK(entries[0].types == f32);
+  CHECK(entries[0].artifact == f.artifact);
+  CHECK(
+      must(read_released_entries(reader, kernels[1].id, f32, "sm90-s132-l50M-b5120-m80G")).empty());
+  CHECK(must(read_released_entries(reader, kernels[1].id)).size() ==
+        catalogue("sm_90", f.artifact).kernels[0].entries.size());
+
   for (const core::Types& types : {core::Types{{"T", "bf16"}}, core::Types{}}) {
-    const auto bare = must(find_released(reader, release.id, "copy", types));
-    REQUIRE(bare.size() == 2);
-    CHECK(bare[0].table.entries.empty());
-    CHECK(bare[0].table.arguments.size() == 1);
+    CHECK(must(released_classes(reader, kernels[0].id, types)).empty());
+    CHECK(must(read_released_entries(reader, kernels[0].id, types, "")).empty());
   }
-  CHECK(must(find_released(reader, release.id, "cpy", {{"T", "f32"}})).empty());
-  CHECK(must(find_released(reader, 999, "copy", {{"T", "f32"}})).empty());
+  CHECK(must(find_released(reader, release.id, "cpy")).empty());
+  CHECK(must(find_released(reader, 999, "copy")).empty());
+  CHECK(must(newest_release(reader)).value().id == release.id);
+  CHECK(must(find_release_by_index(reader, release.index)).value().name == "r1");
 }
 
-TEST_CASE("released tables are found by index") {
+TEST_CASE("released entries are found by index") {
   Fixture f;
   const Reader reader = must(f.store.reader());
   Statement plan = must(reader.connection().query(
-      "EXPLAIN QUERY PLAN SELECT target, json FROM released_table WHERE release_id = ?1 "
-      "AND kernel = ?2 AND types_id = ?3 ORDER BY target"));
+      "EXPLAIN QUERY PLAN SELECT json FROM released_entry WHERE released_id = ?1 AND "
+      "types_id = ?2 AND device_class = ?3 ORDER BY id"));
   REQUIRE(must(plan.step()));
-  CHECK(plan.text(3).find("USING INDEX") != std::string::npos);
-  CHECK(plan.text(3).find("(release_id=? AND kernel=? AND types_id=?)") != std::string::npos);
+  CHECK(plan.text(3).find("(released_id=? AND types_id=? AND device_class=?)") !=
+        std::string::npos);
   CHECK_FALSE(must(plan.step()));  // no sorting
 }
 

@@ -1,0 +1,553 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The publish, tune and maintenance API: whole or nothing, the same again, who may do what, and what
+happens when the disk is full or the server is killed."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import harness
+import serving
+
+DEVICE = "sm90-s132-l50M-b5120-m80G"
+ARTIFACTS = "application/vnd.cubinary.artifacts.v1"
+CUBINS = [f"cubin of {kind}".encode() for kind in ["f321", "f324", "f161", "f164"]]
+
+
+def digest(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def batch(*artifacts):
+    return b"".join(hashlib.sha256(one).digest() + struct.pack("<Q", len(one)) + one for one in artifacts)
+
+
+class Api(serving.Case):
+    """A served store, and requests with one of its tokens."""
+
+    def as_(self, scope, method, path, value=None, body=None, **headers):
+        headers.setdefault("Authorization", f"Bearer {self.told[scope + '_token']}")
+        if value is not None:
+            body = json.dumps(value).encode()
+            headers.setdefault("Content_Type", "application/json")
+        return self.ask("/api/v1/" + path, method=method, body=body, **headers)
+
+    def good(self, *arguments, status=(200, 201), **options):
+        answer = self.as_(*arguments, **options)
+        self.assertIn(answer.status, status, answer)
+        return answer.json()
+
+    def send_artifacts(self, **headers):
+        return self.good("publish", "POST", "artifacts?kernel=scale&target=sm_90", body=batch(*CUBINS),
+                         Content_Type=ARTIFACTS, **headers)
+
+    def publish(self):
+        """Everything a builder sends for the made-up kernel."""
+        self.send_artifacts()
+        self.good("publish", "POST", "candidates",
+                  {"kernel": self.told["kernel"], "candidates": self.told["candidates"]})
+        self.good("publish", "PUT", "kernels/scale/current", self.current())
+
+    def current(self):
+        keys = [candidate["build_key"] for candidate in self.told["candidates"]]
+        return {"kernel": self.told["kernel"], "targets": {"sm_90": keys}}
+
+    def stats(self):
+        return self.ask("/api/v1/store/stats").json()
+
+
+class Publish(Api):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def test_an_artifact_is_seen_once_its_digest_was_checked(self):
+        data = CUBINS[0]
+        path = f"artifacts/{digest(data)}"
+        self.assertEqual(self.ask("/api/v1/" + path).status, 404)
+        for wrong in [data + b"x", data[:-1], b"other"]:
+            answer = self.as_("publish", "PUT", path, body=wrong)
+            self.assertEqual((answer.status, answer.code()), (400, "corrupt"), answer)
+            self.assertIn("nothing was kept", answer.message())
+        self.assertEqual(self.ask("/api/v1/" + path).status, 404)
+        self.assertEqual(self.stats()["artifacts"], 0)
+        self.assertEqual(self.good("publish", "PUT", path, body=data), {"stored": 1, "known": 0})
+        self.assertEqual(self.good("publish", "PUT", path, body=data), {"stored": 0, "known": 1})
+        self.assertEqual(self.ask("/api/v1/" + path).body, data)
+        for bad in ["sha256:12", "0" * 64, "sha256:" + "G" * 64]:
+            self.assertEqual(self.as_("publish", "PUT", f"artifacts/{bad}", body=data).status, 400, bad)
+
+    def test_a_batch_is_whole_or_nothing(self):
+        for wrong in [batch(*CUBINS[:3]) + hashlib.sha256(b"a").digest() + struct.pack("<Q", 1) + b"b",
+                      batch(*CUBINS)[:-1], batch(*CUBINS) + b"x", b"x" * 40 + struct.pack("<Q", 1 << 62)]:
+            answer = self.as_("publish", "POST", "artifacts", body=wrong, Content_Type=ARTIFACTS)
+            self.assertEqual(answer.status, 400, answer)
+            self.assertEqual(self.stats()["artifacts"], 0)
+        self.assertEqual(self.send_artifacts(), {"stored": 4, "known": 0})
+        self.assertEqual(self.send_artifacts(), {"stored": 0, "known": 4})
+
+    def test_a_zip_bomb_is_not_unpacked(self):
+        bomb = self.tmp / "bomb.zst"
+        # 1 GiB of zeros in a few kilobytes, with and without the size told in the frame.
+        zeros = self.tmp / "zeros"
+        with open(zeros, "wb") as file:
+            file.truncate(1 << 30)
+        before = self.resident()
+        for flags in (["--content-size"], ["--no-content-size"]):
+            if harness.find_tool("zstd") is None:
+                self.skipTest("no zstd program here")
+            subprocess.run(["zstd", "-q", "-f", *flags, zeros, "-o", bomb], check=True)
+            self.assertLess(bomb.stat().st_size, 1 << 20)
+            answer = self.as_("publish", "PUT", f"artifacts/{digest(b'x')}", body=bomb.read_bytes(),
+                              Content_Encoding="zstd")
+            self.assertIn(answer.status, (400, 413), answer)
+        self.assertLess(self.resident() - before, 80 << 10)
+        answer = self.as_("publish", "PUT", f"artifacts/{digest(b'x')}", body=b"no frame at all",
+                          Content_Encoding="zstd")
+        self.assertEqual(answer.status, 400)
+        answer = self.as_("publish", "PUT", f"artifacts/{digest(b'x')}", body=b"x", Content_Encoding="gzip")
+        self.assertEqual((answer.status, answer.code()), (501, "unsupported"))
+        self.assertEqual(self.stats()["artifacts"], 0)
+
+    def resident(self):
+        text = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text).group(1))
+
+    def test_candidates_need_their_artifacts_and_become_current_together(self):
+        request = {"kernel": self.told["kernel"], "candidates": self.told["candidates"]}
+        answer = self.as_("publish", "POST", "candidates", request)
+        self.assertEqual((answer.status, answer.code()), (404, "not_found"))
+        self.assertIn("put it before", answer.message())
+        self.assertEqual(self.ask("/api/v1/kernels").json(), [])
+        keys = {"build_keys": [c["build_key"] for c in self.told["candidates"]] + [digest(b"never")]}
+        self.assertEqual(self.good("all", "POST", "candidates/known", keys), {"known": {}})
+        answer = self.as_("publish", "PUT", "kernels/scale/current", self.current())
+        self.assertEqual((answer.status, answer.code()), (404, "not_found"))
+
+        self.send_artifacts()
+        self.assertEqual(self.good("publish", "POST", "candidates", request), {"stored": 4, "known": 0})
+        self.assertEqual(self.good("publish", "POST", "candidates", request), {"stored": 0, "known": 4})
+        known = self.good("all", "POST", "candidates/known", keys)["known"]
+        self.assertEqual(known, {c["build_key"]: "ok" for c in self.told["candidates"]})
+        # Not current yet: no release takes them.
+        self.assertEqual(self.ask("/api/v1/candidates?kernel=scale").json(), [])
+        answer = self.as_("publish", "POST", "releases", {"name": "early"})
+        self.assertEqual((answer.status, answer.code()), (404, "not_found"))
+        for _ in range(2):
+            self.good("publish", "PUT", "kernels/scale/current", self.current())
+        listed = self.ask("/api/v1/candidates?kernel=scale&target=sm_90&role=kernel").json()
+        self.assertEqual({c["build_key"] for c in listed}, set(known))
+        self.assertEqual({c["size"] for c in listed}, {len(CUBINS[0])})
+        self.assertEqual(self.ask("/api/v1/kernels/scale").json()["manifest"], self.told["kernel"]["manifest"])
+        self.assertIn('did you mean "scale"', self.ask("/api/v1/kernels/scales").message())
+
+    def test_what_does_not_fit_its_kernel_is_refused(self):
+        self.send_artifacts()
+        candidates = self.told["candidates"]
+        for change, says in [
+            ({"kernel": {**self.told["kernel"], "interface": digest(b"other")}}, "interface"),
+            ({"kernel": {**self.told["kernel"], "name": "other"}}, "scale"),
+            ({"kernel": {**self.told["kernel"], "manifest": "manifest = 1"}}, "manifest"),
+            ({"candidates": [{**candidates[0], "kernel": "other"}]}, "candidates[0]"),
+            ({"candidates": [{**candidates[0], "target": "sm_1"}]}, "candidates[0]"),
+            ({"candidates": [{**candidates[0], "status": "fine"}]}, "must be one of"),
+            ({"candidates": [{**candidates[0], "status": "failed"}]}, "status ok"),
+            ({"candidates": [{**candidates[0], "compile_ms": -1}]}, "compile_ms"),
+            ({"candidates": [candidates[0], {**candidates[1], "types": {"T": 4}}]}, "candidates[1].types"),
+            ({"candidates": None}, "candidates"),
+        ]:
+            request = {"kernel": self.told["kernel"], "candidates": candidates, **change}
+            answer = self.as_("publish", "POST", "candidates", request)
+            self.assertEqual(answer.status, 400, (change, answer))
+            self.assertIn(says, answer.message(), change)
+        self.assertEqual(self.stats()["candidates_ok"], 0)
+        for body in [b"", b"{", b"[]", b'{"a":1,"a":2}', b"\xff", b'{"kernel":' + b"[" * 100_000]:
+            answer = self.as_("publish", "POST", "candidates", body=body, Content_Type="application/json")
+            self.assertEqual(answer.status, 400, body[:40])
+
+    def test_a_release_of_what_was_published(self):
+        self.publish()
+        request = {"name": "r3", "created": 1_700_000_000, "targets": ["sm_90"]}
+        made = self.good("publish", "POST", "releases", request, status=(201,))
+        self.assertEqual((made["name"], made["serial"], made["targets"]), ("r3", 3, ["sm_90"]))
+        self.assertEqual(made["kernels"][0]["artifacts"], 2)
+        again = self.good("publish", "POST", "releases", request, status=(200,))
+        self.assertEqual((again["serial"], again["index"]), (3, made["index"]))
+        answer = self.as_("publish", "POST", "releases", {**request, "created": 1_700_000_001})
+        self.assertEqual((answer.status, answer.code()), (409, "exists"))
+        shown = self.ask("/api/v1/releases/r3").json()
+        self.assertEqual(shown["targets"][0]["kernels"][0]["entries"][0]["origin"], "default")
+        self.assertFalse(shown["signed"])
+        self.assertEqual(self.ask("/v2/cubinary/manifests/r3").headers["docker-content-digest"], made["index"])
+        for blob in shown["blobs"]:
+            body = self.ask(f"/api/v1/blobs/{blob['digest']}").body
+            self.assertEqual((digest(body), len(body)), (blob["digest"], blob["size"]))
+        told = self.resolve(kernel="scale", types="T:f16", shape="n:8", device=DEVICE).json()
+        self.assertEqual((told["release"], told["match"]), ("r3", "default"))
+        self.assertEqual(told["artifact"]["digest"], digest(b"cubin of f161"))
+
+        promoted = self.good("publish", "PUT", "channels/prod", {"release": "r3"})
+        self.assertEqual(promoted["channel"], "prod")
+        self.assertEqual(self.ask("/api/v1/channels/prod").json()["index"], made["index"])
+        answer = self.as_("publish", "PUT", "channels/r1", {"release": "r3"})
+        self.assertEqual((answer.status, answer.code()), (409, "exists"))
+        changes = self.ask("/api/v1/releases/r3/diff?since=r1").json()
+        self.assertTrue(any(change["kind"] == "removed" and change["target"] == "sm_120" for change in changes))
+
+    def test_a_signature_for_something_else_is_refused(self):
+        for envelope, status in [(b"{}", 400), (b"not json", 400),
+                                 (json.dumps({"payloadType": "text/plain", "payload": "", "signatures": []})
+                                  .encode(), 400)]:
+            answer = self.as_("publish", "PUT", "releases/r1/signature", body=envelope)
+            self.assertEqual(answer.status, status, answer)
+
+
+class Tune(Api):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+        self.publish()
+        self.job = {"kernel": "scale", "target": "sm_90", "types": {"T": "f32"}, "shape": {"n": 1024},
+                    "device_class": DEVICE}
+
+    def session(self):
+        return self.good("tune", "POST", "sessions",
+                         {"device_class": DEVICE, "product": "A GPU", "uuid_hash": "ab", "driver": "580.1",
+                          "facts": {"clock_mhz": "1980"}}, status=(201,))["id"]
+
+    def test_measurements_come_back_as_they_were_put(self):
+        session = self.session()
+        candidate = self.ask("/api/v1/candidates?kernel=scale").json()[0]
+        measurement = {"candidate": candidate["id"], "session": session, "config": {"VEC": 1, "WARPS": 4},
+                       "shape": {"n": 1024}, "status": "ok", "samples_us": [2.5, 2.25, 2.5],
+                       "median_us": 2.5, "interval_us": 0.125, "max_error": 0.5, "clock_mhz": 1980.5}
+        ids = self.good("tune", "POST", "measurements", {"measurements": [measurement]})["ids"]
+        (row,) = self.ask("/api/v1/measurements?kernel=scale&samples=true").json()
+        for key, value in measurement.items():
+            self.assertEqual(row[key], value, key)
+        self.assertEqual((row["id"], row["device_class"], row["current"]), (ids[0], DEVICE, True))
+        before = self.stats()["measurements"]
+        answer = self.as_("tune", "POST", "measurements",
+                          {"measurements": [measurement, {**measurement, "candidate": 999}]})
+        self.assertGreaterEqual(answer.status, 400)
+        self.assertEqual(self.stats()["measurements"], before)
+
+    def test_a_lease_keeps_others_off_and_ends(self):
+        ask = {"job": self.job, "owner": "gpu-1", "seconds": 60}
+        mine = self.good("tune", "POST", "leases", ask)
+        self.assertTrue(mine["granted"])
+        theirs = self.good("tune", "POST", "leases", {**ask, "owner": "gpu-2"})
+        self.assertFalse(theirs["granted"])
+        self.assertEqual(theirs["lease"]["owner"], "gpu-1")
+        self.assertEqual(self.metric("tuning_leases"), 1)
+        # The same name with another token is somebody else.
+        other = self.good("all", "POST", "leases", ask)
+        self.assertFalse(other["granted"])
+        path = f"leases/{mine['lease']['id']}"
+        answer = self.as_("all", "PUT", path, {"owner": "gpu-1", "seconds": 60})
+        self.assertEqual(answer.status, 404, answer)
+        self.good("tune", "PUT", path, {"owner": "gpu-1", "seconds": 60})
+        self.good("tune", "DELETE", path + "?owner=gpu-1")
+        self.assertTrue(self.good("tune", "POST", "leases", {**ask, "owner": "gpu-2", "seconds": 1})["granted"])
+        self.eventually(lambda: self.good("tune", "POST", "leases", {**ask, "owner": "gpu-3"})["granted"])
+
+
+class WhoMayDoWhat(Api):
+    """Every operation the API description names, with a token of every scope."""
+
+    def operations(self):
+        text = (harness.SOURCE / "schema" / "openapi.yaml").read_text()
+        paths = text[text.index("\npaths:"):text.index("\ncomponents:")]
+        found, path, method = [], None, None
+        for line in paths.splitlines():
+            if match := re.match(r"  (/\S*):$", line):
+                path = match.group(1)
+            elif match := re.match(r"    (get|put|post|delete):$", line):
+                method = match.group(1).upper()
+            elif match := re.match(r"      x-scope: (\w+)$", line):
+                found.append((method, path, match.group(1)))
+        return found
+
+    def test_all_routes_with_all_scopes(self):
+        self.serve()
+        operations = self.operations()
+        self.assertGreater(len(operations), 40)
+        methods = ["GET", "PUT", "POST", "DELETE"]
+        described = {(method, path) for method, path, _ in operations}
+        names = {"repository": "cubinary", "reference": "r1", "digest": self.told["r1"]["index"], "name": "r1",
+                 "id": "00000000"}
+        connection = self.connection()
+        for method, path, needed in operations:
+            target = re.sub(r"\{(\w+)\}", lambda match: names[match.group(1)], path)
+            for scope in ["none", "read", "publish", "tune", "admin"]:
+                headers = {} if scope == "none" else {
+                    "Authorization": "Bearer " + self.told["token" if scope == "read" else scope + "_token"]}
+                answer = self.ask(target, method=method, connection=connection, **headers)
+                if needed == "open" or scope == needed or (needed == "read" and scope == "none"):
+                    self.assertNotIn(answer.status, (401, 403, 405), (method, path, scope, answer))
+                    self.assertLess(answer.status, 500, (method, path, scope, answer))
+                else:
+                    self.assertEqual(answer.status, 401 if scope == "none" else 403,
+                                     (method, path, scope, needed))
+            for other in methods:
+                if (other, path) not in described:
+                    answer = self.ask(target, method=other, connection=connection,
+                                      Authorization="Bearer " + self.told["all_token"])
+                    self.assertEqual(answer.status, 405, (other, path))
+        self.check_healthy()
+
+    def test_behind_a_proxy_nobody_reads_without_a_token(self):
+        self.serve("--behind-proxy")
+        names = {"repository": "cubinary", "reference": "r1", "digest": self.told["r1"]["index"], "name": "r1",
+                 "id": "00000000"}
+        for method, path, needed in self.operations():
+            target = re.sub(r"\{(\w+)\}", lambda match: names[match.group(1)], path)
+            self.assertEqual(self.ask(target, method=method).status == 401, needed != "open", (method, path))
+
+    def test_nothing_of_a_body_is_taken_from_a_stranger(self):
+        self.serve()
+        head = (f"PUT /api/v1/artifacts/{digest(b'x')} HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Length: 50000000\r\n").encode()
+        for extra, status in [(b"", 401), (b"Authorization: Bearer wrong\r\n", 401),
+                              (b"Authorization: Bearer " + self.told["tune_token"].encode() + b"\r\n", 403)]:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=60) as peer:
+                peer.sendall(head + extra + b"Expect: 100-continue\r\n\r\n")
+                self.assertEqual(int(peer.recv(65536).split()[1]), status)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as peer:
+            peer.sendall(head.replace(b"50000000", b"1") + b"Authorization: Bearer " +
+                         self.told["publish_token"].encode() + b"\r\nExpect: 100-continue\r\n\r\n")
+            self.assertEqual(peer.recv(65536), b"HTTP/1.1 100 Continue\r\n\r\n")
+            peer.sendall(b"x")
+            self.assertIn(b'{"known":0,"stored":1}', peer.recv(65536))
+
+    def test_a_read_only_server_changes_nothing(self):
+        self.serve("--read-only")
+        answer = self.as_("publish", "POST", "releases", {"name": "x"})
+        self.assertEqual((answer.status, answer.code()), (403, "read_only"))
+        self.assertEqual(self.ask("/v2/cubinary/manifests/r1").status, 200)
+        # Beside it others may own the store; beside a server that owns it they are told what to do.
+        self.cubinary("store", "gc", "--store", self.store)
+        self.server.stop()
+        self.serve()
+        refused = self.refused("store", "gc", "--store", self.store, status=1, says=["cubinary serve", "--server"])
+        self.assertIn(str(self.server.process.pid), refused.stderr)
+
+
+class LookedAfter(Api):
+    store_arguments = ("--blobs", 3, 100_000)
+
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def test_changes_say_who_what_and_from_where(self):
+        self.publish()
+        self.good("publish", "PUT", "channels/stable", {"release": "r1"})
+        made = self.good("admin", "POST", "tokens", {"name": "ci", "scopes": "read,publish"})
+        self.good("admin", "DELETE", f"tokens/{made['id']}")
+        changes = self.good("admin", "GET", "changes")
+        actions = [change["action"] for change in changes]
+        self.assertEqual(actions[:5], ["token revoke", "token create", "release promote", "kernel current",
+                                       "candidates put"])
+        promoted = changes[2]
+        self.assertEqual((promoted["subject"], promoted["detail"]), ("stable", {"release": "r1"}))
+        self.assertEqual(promoted["actor"], self.told["publish_token"].split("_")[1] + " publish")
+        self.assertEqual(promoted["origin"], "127.0.0.1")
+        self.assertLess(abs(promoted["at"] - time.time()), 3600)
+        self.assertEqual(changes[-1]["origin"], "cli")  # made before it was served
+        self.assertNotIn(made["secret"], json.dumps(changes))
+        older = self.good("admin", "GET", f"changes?n=1&before={promoted['id']}")
+        self.assertEqual([change["action"] for change in older], ["kernel current"])
+
+    def test_tokens(self):
+        made = self.good("admin", "POST", "tokens", {"name": "ci", "scopes": "read,publish",
+                                                     "expires": int(time.time()) + 3600})
+        self.assertEqual((made["scopes"], made["state"]), ("read,publish", "valid"))
+        bearer = {"Authorization": "Bearer " + made["secret"]}
+        self.assertEqual(self.ask("/v2/", **bearer).status, 200)
+        listed = {token["id"]: token for token in self.good("admin", "GET", "tokens")}
+        self.assertNotIn("secret", listed[made["id"]])
+        for _ in range(2):
+            self.good("admin", "DELETE", f"tokens/{made['id']}")
+        self.assertEqual(self.ask("/v2/", **bearer).status, 401)
+        self.assertEqual(self.as_("admin", "DELETE", "tokens/nothing1").status, 404)
+        for wrong in [{"name": ""}, {"name": "x", "scopes": "write"}, {"name": "x", "expires": 1}, {}]:
+            self.assertEqual(self.as_("admin", "POST", "tokens", wrong).status, 400, wrong)
+
+    def test_backup_fsck_and_gc_of_a_served_store(self):
+        self.assertEqual(self.good("admin", "POST", "store/fsck"), {"sound": True, "findings": []})
+        body = self.as_("admin", "GET", "store/backup").body
+        copy = self.tmp / "copy.db"
+        copy.write_bytes(body)
+        self.cubinary("store", "fsck", "--store", copy)
+        self.assertEqual(self.cubinary("store", "stats", "--store", copy, "--json").json()["releases"], 2)
+        self.assertEqual([path for path in os.listdir(self.tmp) if ".backup-" in path], [])
+        told = self.good("admin", "POST", "store/gc", {"dry_run": True})
+        self.assertEqual((told["dry_run"], told["blobs"]), (True, 3))
+        self.assertEqual(self.good("admin", "POST", "store/gc", {"dry_run": False})["blobs"], 3)
+        self.assertEqual(self.good("admin", "POST", "store/gc")["blobs"], 0)
+        self.assertEqual(self.good("admin", "POST", "store/fsck")["sound"], True)
+
+
+class Hardship(Api):
+    def limit_file_size(self, mib):
+        """A server whose files cannot grow beyond so much: to it, the disk is full."""
+        limit = mib << 20
+        self.server = self.background(
+            harness.binary("cubinary"), "serve", "--store", self.store, "--listen", "127.0.0.1:0",
+            "--access-log", "none", preexec_fn=lambda: (
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))))
+        self.port = int(self.server.line(r"^serving \S+ on http://127.0.0.1:(\d+)$").group(1))
+
+    def test_a_disk_that_fills_during_an_upload(self):
+        self.limit_file_size(4)
+        noise = [os.urandom(1 << 20) for _ in range(8)]
+        answer = None
+        stored = []
+        for one in noise:
+            answer = self.as_("publish", "PUT", f"artifacts/{digest(one)}", body=one)
+            if answer.status != 200:
+                break
+            stored.append(one)
+        self.assertEqual((answer.status, answer.code()), (507, "disk_full"), answer)
+        # Nothing of what failed is left, what was answered is there, and reading goes on.
+        lost = noise[len(stored)]
+        self.assertEqual(self.ask(f"/api/v1/artifacts/{digest(lost)}").status, 404)
+        for one in stored:
+            self.assertEqual(self.ask(f"/api/v1/artifacts/{digest(one)}").body, one)
+        self.assertEqual(self.stats()["artifacts"], len(stored))
+        self.check_healthy()
+        self.server.stop()
+        # With room again the same request succeeds.
+        self.serve()
+        self.good("publish", "PUT", f"artifacts/{digest(lost)}", body=lost)
+        self.assertTrue(self.good("admin", "POST", "store/fsck")["sound"])
+
+    def test_killed_while_publishing(self):
+        acknowledged = {}
+        for round_ in range(6):
+            self.serve()
+            stop = threading.Event()
+
+            def publish(number, round_=round_, stop=stop):
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                i = 0
+                while not stop.is_set():
+                    group = [os.urandom(3000 + i) for _ in range(3)]
+                    body = batch(*group)
+                    try:
+                        connection.request("POST", "/api/v1/artifacts", body=body, headers={
+                            "Authorization": f"Bearer {self.told['publish_token']}", "Content-Type": ARTIFACTS})
+                        if connection.getresponse().read() == b'{"known":0,"stored":3}':
+                            acknowledged.update((digest(one), len(one)) for one in group)
+                    except (OSError, http.client.HTTPException):
+                        return
+                    i += 1
+
+            threads = [threading.Thread(target=publish, args=(n,)) for n in range(3)]
+            for thread in threads:
+                thread.start()
+            before = len(acknowledged)
+            self.eventually(lambda before=before: len(acknowledged) > before)
+            time.sleep(0.03 * round_)
+            self.server.process.kill()
+            self.server.process.wait()
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.serve()
+        for name, size in acknowledged.items():
+            self.assertEqual(len(self.ask(f"/api/v1/artifacts/{name}").body), size)
+        # A batch is there whole or not at all.
+        self.assertEqual(self.stats()["artifacts"] % 3, 0)
+        self.assertTrue(self.good("admin", "POST", "store/fsck")["sound"])
+        print(f"{len(acknowledged)} artifacts acknowledged over 6 kills, all there", flush=True)
+
+    def test_uploads_that_drip_delay_nobody(self):
+        self.serve("--workers", 4)
+        head = (f"PUT /api/v1/artifacts/{digest(b'x')} HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.told['publish_token']}\r\nContent-Length: 500000\r\n\r\n").encode()
+        peers = [socket.create_connection(("127.0.0.1", self.port), timeout=60) for _ in range(100)]
+        for peer in peers:
+            peer.sendall(head + b"y")
+        for _ in range(20):
+            self.assertEqual(self.ask("/v2/").status, 200)
+            for peer in peers[:20]:
+                peer.sendall(b"y")
+        for peer in peers:
+            peer.close()
+        self.check_healthy()
+
+    def test_bodies_in_memory_are_bounded(self):
+        self.serve("--body-mib", 1)
+        head = (f"PUT /api/v1/artifacts/{digest(b'x')} HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.told['publish_token']}\r\nContent-Length: 800000\r\n\r\n").encode()
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as first:
+            first.sendall(head + b"y")
+            self.eventually(lambda: self.raw(head).startswith(b"HTTP/1.1 503 "))
+            self.assertIn(b"Retry-After: 1\r\n", self.raw(head))
+        self.eventually(lambda: self.as_("publish", "PUT", f"artifacts/{digest(b'x')}", body=b"x").status == 200)
+
+    def test_a_client_gone_in_the_middle_of_an_upload(self):
+        self.serve()
+        data = os.urandom(400_000)
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=60) as peer:
+                peer.sendall((f"PUT /api/v1/artifacts/{digest(data)} HTTP/1.1\r\nHost: localhost\r\n"
+                              f"Authorization: Bearer {self.told['publish_token']}\r\n"
+                              f"Content-Length: {len(data)}\r\n\r\n").encode() + data[:200_000])
+        self.assertEqual(self.stats()["artifacts"], 0)
+        self.good("publish", "PUT", f"artifacts/{digest(data)}", body=data)
+        self.assertEqual(self.ask(f"/api/v1/artifacts/{digest(data)}").body, data)
+
+    def test_400_dripping_clients_and_a_healthy_one(self):
+        self.serve("--workers", 8)
+        pack = self.told["r1"]["packs"][0]
+        connection = self.connection()
+
+        def latency():
+            times = []
+            for _ in range(60):
+                begin = time.perf_counter()
+                self.assertEqual(self.ask(f"/v2/cubinary/blobs/{pack}", connection=connection).status, 200)
+                times.append(time.perf_counter() - begin)
+            return sorted(times)[len(times) // 2]
+
+        alone = latency()
+        peers = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(400)]
+        stop = threading.Event()
+
+        def drip():
+            while not stop.wait(0.2):
+                for peer in peers:
+                    with contextlib.suppress(OSError):
+                        peer.send(b"G")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            crowded = latency()
+        finally:
+            stop.set()
+            thread.join()
+            for peer in peers:
+                peer.close()
+        print(f"median ms of a healthy client: {alone * 1e3:.2f} alone, {crowded * 1e3:.2f} beside 400 that drip",
+              flush=True)
+        self.assertLess(crowded, 20 * alone)
+
+
+if __name__ == "__main__":
+    harness.main()
