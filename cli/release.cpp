@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -33,6 +34,7 @@ struct Options : VerbOptions {
   std::string kernels;
   std::string expires = "never";
   bool keep_going = false;
+  std::vector<std::string> parts = {"cuda", "triton"};
   // sign
   std::vector<std::string> keys;
   // promote
@@ -79,7 +81,9 @@ Result<json::Value> make_release(const Options& options, const builder::ReleaseR
                       {"kernels", request.kernels},
                       {"created", request.created},
                       {"expires", request.expires},
-                      {"keep_going", request.keep_going}};
+                      {"keep_going", request.keep_going},
+                      {"cuda", request.cuda},
+                      {"triton", request.triton}};
     if (!request.targets.empty()) {
       body.emplace("targets", json::Array(request.targets.begin(), request.targets.end()));
     }
@@ -126,6 +130,8 @@ Result<int> create(const Options& options) {
   request.kernels = options.kernels;
   request.created = std::time(nullptr);
   request.keep_going = options.keep_going;
+  request.cuda = std::ranges::find(options.parts, "cuda") != options.parts.end();
+  request.triton = std::ranges::find(options.parts, "triton") != options.parts.end();
   TRY_ASSIGN(request.expires, expiry(options.expires, request.created));
   TRY_ASSIGN(const json::Value created, make_release(options, request));
   if (options.json) {
@@ -240,6 +246,12 @@ void add_create(Cli& cli, CLI::App& release) {
                   "clients refuse it after this long, such as 90d (default: never)");
   app->add_flag("--keep-going", options->keep_going,
                 "leave out configs that did not compile, and say so");
+  app->add_option(
+         "--parts", options->parts,
+         "cuda (kernels built from manifests), triton (what was captured); both by default")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"cuda", "triton"}));
   app->footer(
       "Example:\n"
       "  cubinary release create 2026.11 --store kernels.db --target sm_90,sm_120 --expires 90d\n"

@@ -8,8 +8,6 @@
 namespace cubinary::cli {
 namespace {
 
-namespace json = core::json;
-
 std::string or_any(const std::string& text) {
   return text.empty() ? "any" : text;
 }
@@ -72,24 +70,6 @@ void add_release_triton_rows(Table& table, const core::TritonCatalogue& catalogu
                    or_any(origin.python_abi), or_any(origin.machine), std::to_string(line.files),
                    format_bytes(line.bytes)});
   }
-}
-
-json::Value release_triton_json(const core::TritonCatalogue& catalogue) {
-  // The catalogue is public JSON already; only its packs' lists of files are of no use here.
-  core::TritonCatalogue shown = catalogue;
-  std::uint64_t packed = 0;
-  for (const core::TritonPack& pack : shown.packs) {
-    packed += pack.size;
-  }
-  shown.packs.clear();
-  const auto value = json::parse(core::triton_catalogue_to_json(shown));
-  json::Object object = value ? *value->get_if<json::Object>() : json::Object();
-  for (const char* member : {"packs", "release", "target", "triton"}) {
-    object.erase(member);
-  }
-  object.emplace("packs", catalogue.packs.size());
-  object.emplace("pack_bytes", packed);
-  return object;
 }
 
 }  // namespace cubinary::cli

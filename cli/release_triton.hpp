@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cli/table.hpp"
-#include "core/base/json.hpp"
 #include "core/wire/triton_catalogue.hpp"
 
 namespace cubinary::cli {
@@ -11,6 +10,5 @@ namespace cubinary::cli {
 
 [[nodiscard]] Table release_triton_table(bool entries);
 void add_release_triton_rows(Table& table, const core::TritonCatalogue& catalogue, bool entries);
-[[nodiscard]] core::json::Value release_triton_json(const core::TritonCatalogue& catalogue);
 
 }  // namespace cubinary::cli

@@ -62,7 +62,9 @@ Result<std::vector<core::TritonCatalogue>> catalogues_of_store(const std::string
 
 Result<std::vector<core::TritonCatalogue>> catalogues_of_source(const SourceArguments& source) {
   const auto deadline = client::deadline_after(source.timeout_seconds);
-  auto cache = std::make_shared<client::Cache>(client::Cache::Options{.log = print_warning});
+  client::Cache::Options options;
+  options.log = print_warning;
+  auto cache = std::make_shared<client::Cache>(std::move(options));
   TRY_ASSIGN(const auto release, open_release(source, std::move(cache), deadline, false));
   std::vector<core::TritonCatalogue> catalogues;
   for (const core::Target& target : release->targets()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -127,12 +128,13 @@ class Hydration {
         uses[digest].push_back({&entry->first, &file});
       }
     }
-    for (const auto& [digest, pack] : m_plan.packs) {
-      if (std::ranges::any_of(pack.files,
-                              [&](const auto& file) { return uses.contains(file.digest); })) {
-        m_packs.push_back(&pack);
-        m_received += pack.size;
-      }
+    std::set<core::Digest> needed;
+    for (const auto& [digest, used] : uses) {
+      needed.insert(m_plan.places.at(digest));
+    }
+    for (const core::Digest& digest : needed) {
+      m_packs.push_back(&m_plan.packs.at(digest));
+      m_received += m_packs.back()->size;
     }
     // The largest first: it must not be the last one running.
     std::ranges::sort(m_packs, [](const auto* a, const auto* b) {
@@ -146,7 +148,7 @@ class Hydration {
         const core::ByteView bytes = core::ByteView(raw).subspan(offset, file.size);
         offset += file.size;
         const auto wanted = uses.find(file.digest);
-        if (wanted == uses.end()) {
+        if (wanted == uses.end() || m_plan.places.at(file.digest) != pack.digest) {
           continue;
         }
         for (const Use& use : wanted->second) {

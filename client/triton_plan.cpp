@@ -86,6 +86,7 @@ class Planner {
       for (const auto& [name, digest] : folder.files) {
         const core::TritonPack& pack = *m_places.at(digest).first;
         m_plan.packs.try_emplace(pack.digest, pack);
+        m_plan.places.try_emplace(digest, pack.digest);
       }
     }
     m_plan.index = json::to_text(

@@ -33,7 +33,9 @@ struct PlannedFolder {
 struct TritonPlan {
   std::map<std::string, PlannedFolder> folders;    ///< by path relative to the cache
   std::map<core::Digest, core::TritonPack> packs;  ///< those needed, by the pack's digest
-  std::string index;                               ///< text of cubinary-triton.json
+  /// The pack each file is taken from: targets may ship the same file in packs of their own.
+  std::map<core::Digest, core::Digest> places;
+  std::string index;  ///< text of cubinary-triton.json
   std::size_t kernels = 0;
   std::size_t host = 0;
   std::size_t autotune = 0;

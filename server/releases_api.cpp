@@ -70,6 +70,7 @@ Result<Response> ReleasesApi::create(const Request& request) const {
   TRY_ASSIGN(wanted.name, top.text("name"));
   TRY_ASSIGN(wanted.kernels, top.text_or("kernels", ""));
   TRY_ASSIGN(wanted.keep_going, top.boolean_or("keep_going", false));
+  TRY_ASSIGN(wanted.cuda, top.boolean_or("cuda", true));
   TRY_ASSIGN(wanted.triton, top.boolean_or("triton", true));
   TRY_ASSIGN(wanted.created, top.integer_or("created", 1, k_max, std::time(nullptr)));
   TRY_ASSIGN(wanted.expires, top.integer_or("expires", 0, k_max, 0));
