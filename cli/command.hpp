@@ -27,9 +27,13 @@ void add_export(Cli& cli);
 void add_verify(Cli& cli);
 void add_serve(Cli& cli);
 void add_fetch(Cli& cli);
+void add_audit(Cli& cli);
 void add_explain(Cli& cli);
+void add_doctor(Cli& cli);
 void add_store(Cli& cli);
 void add_token(Cli& cli);
-void add_worker(Cli& cli);  ///< hidden: the compile worker process
+void add_triton(Cli& cli);
+void add_tune(Cli& cli);
+void add_worker(Cli& cli);  ///< hidden: the worker processes
 
 }  // namespace cubinary::cli

@@ -16,15 +16,19 @@ int main(int argc, char** argv) {
            // one line a subcommand, in the order of the help text
            cli::add_build,
            cli::add_expand,
+           cli::add_tune,
            cli::add_release,
            cli::add_keygen,
            cli::add_export,
            cli::add_verify,
            cli::add_serve,
            cli::add_fetch,
+           cli::add_audit,
            cli::add_explain,
+           cli::add_doctor,
            cli::add_store,
            cli::add_token,
+           cli::add_triton,
            cli::add_worker,
        }) {
     add(command);

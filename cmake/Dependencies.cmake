@@ -33,6 +33,13 @@ add_library(dep_zstd INTERFACE)
 target_link_libraries(dep_zstd INTERFACE ${ZSTD_LIBRARY})
 target_include_directories(dep_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
 
+# Reads recorded tuning spaces; benchmarks only.
+find_library(ZLIB_LIBRARY z REQUIRED)
+find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
+add_library(dep_zlib INTERFACE)
+target_link_libraries(dep_zlib INTERFACE ${ZLIB_LIBRARY})
+target_include_directories(dep_zlib SYSTEM INTERFACE ${ZLIB_INCLUDE_DIR})
+
 find_library(SQLITE3_LIBRARY sqlite3 REQUIRED)
 find_path(SQLITE3_INCLUDE_DIR sqlite3.h REQUIRED)
 add_library(dep_sqlite INTERFACE)
