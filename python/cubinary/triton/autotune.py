@@ -211,6 +211,18 @@ class _Asking(threading.local):
 _asking = _Asking()
 
 
+class _Probe(tuple):
+    """A tuning key to look up with: Triton makes the same cache key of it, and no launch ever finds it, so that
+    a config that still lacks its hook is seen by nobody."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __bool__(self):
+        return True
+
+
 def _answer(tuner, local, key):
     """Put the recorded winner of `key` into the tuner's cache. Triton looks it up itself, under the key that
     it computes; configs are shown to it without hooks, which it would refuse, and which its key leaves out."""
@@ -218,20 +230,19 @@ def _answer(tuner, local, key):
     if check is None:
         return False
     configs = tuner.prune_configs(local.kwargs)
-    bare = [_without_hook(config) for config in configs]
-    probe = key if key else ("",)
+    probe = _Probe(key)
     _asking.last = None
 
     def not_tuned():
         raise _NotTuned
 
     try:
-        check(probe, bare, not_tuned)
+        check(probe, [_without_hook(config) for config in configs], not_tuned)
     except _NotTuned:
         local.cache_key = _asking.last
         return False
     won = dict.pop(tuner.cache, probe, None)
-    match = next((config for config in configs if won is not None and str(config) == str(won)), None)
+    match = next((config for config in configs if str(config) == str(won)), None)
     if match is None:
         local.cache_key = _asking.last
         return False
