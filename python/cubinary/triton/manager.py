@@ -78,7 +78,10 @@ class CacheManager(FileCacheManager):
         return self._writable().cache_dir
 
     def _from_own(self, read):
-        """Read Triton's own cache, without making its folders just to look."""
+        """Read Triton's own cache, without making its folders just to look. Never in strict mode: nobody vouches
+        for what lies there."""
+        if strict():
+            return None
         if self._own is None:
             from triton import knobs
 

@@ -245,6 +245,15 @@ class Plugin:
             says=("host module 'cuda_utils'", "no compiler is started", "It holds no such module at all"),
         )
 
+    def test_strict_mode_takes_nothing_from_an_ordinary_cache(self):
+        own = self.tmp / "own"
+        report, error = self.runner.launch(
+            "scale", TRITON_CACHE_DIR=own, TRITON_LIBCUDA_PATH=self.runner.stub
+        )
+        self.assertIsNotNone(report, error)
+        cache = self.edited(lambda index: index["host"].clear())
+        self.fails("scale", **self.served(cache, TRITON_CACHE_DIR=own), says=("host module 'cuda_utils'",))
+
     def test_host_module_of_another_python_or_glibc(self):
         def other_python(index):
             for modules in index["host"].values():
