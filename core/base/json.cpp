@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_text.hpp"
+
 namespace cubinary::core::json {
 namespace {
 
@@ -79,134 +81,23 @@ void write(std::string& out, const Value& value) {
   std::visit(Writer{out}, value.storage());
 }
 
-// Names in a message may come from anyone: nothing that would drive a terminal gets through.
+template <typename T>
+const T* get(const Value* value) {
+  return value == nullptr ? nullptr : value->get_if<T>();
+}
+
+}  // namespace
+
 std::string printable(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
   return text;
 }
 
-template <typename T>
-const T* get(const Value* value) {
-  return value == nullptr ? nullptr : value->get_if<T>();
-}
-
-// Builds Values from parse events and stops at the first thing we do not take.
-class Builder final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit Builder(int max_depth) : m_max_depth(max_depth) {}
-
-  bool null() override { return put(nullptr); }
-  bool boolean(bool value) override { return put(value); }
-  bool number_integer(number_integer_t value) override { return put(value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      return stop("an integer is beyond 64 bits");
-    }
-    return put(value);
-  }
-  bool number_float(number_float_t value, const string_t& digits) override {
-    if (digits.find_first_of(".eE") == string_t::npos) {
-      return stop("an integer is beyond 64 bits");
-    }
-    return put(value);
-  }
-  bool string(string_t& value) override { return put(std::move(value)); }
-  bool binary(binary_t&) override { return stop("binary data"); }
-
-  bool start_object(std::size_t) override { return open(Object()); }
-  bool key(string_t& name) override {
-    const Object& object = std::get<Object>(m_open.back().value);
-    if (object.contains(name)) {
-      return stop("the key \"" + name + "\" stands twice in one object");
-    }
-    m_open.back().key = std::move(name);
-    return true;
-  }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(Array()); }
-  bool end_array() override { return close(); }
-
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::json::exception&) override {
-    return stop("the text is no JSON at byte " + std::to_string(position));
-  }
-
-  [[nodiscard]] const std::string& why() const { return m_why; }
-  Value take() { return std::move(m_result); }
-
- private:
-  using Container = std::variant<Array, Object>;
-  struct Level {
-    Container value;
-    std::string key;
-  };
-
-  bool put(Value value) {
-    if (m_open.empty()) {
-      m_result = std::move(value);
-    } else if (auto* array = std::get_if<Array>(&m_open.back().value)) {
-      array->push_back(std::move(value));
-    } else {
-      std::get<Object>(m_open.back().value).emplace(std::move(m_open.back().key), std::move(value));
-    }
-    return true;
-  }
-  bool open(Container container) {
-    if (m_open.size() >= static_cast<std::size_t>(m_max_depth)) {
-      return stop("it is nested deeper than " + std::to_string(m_max_depth) + " levels");
-    }
-    m_open.push_back({std::move(container), {}});
-    return true;
-  }
-  bool close() {
-    Container container = std::move(m_open.back().value);
-    m_open.pop_back();
-    return std::visit([this](auto& value) { return put(std::move(value)); }, container);
-  }
-  bool stop(std::string why) {
-    m_why = std::move(why);
-    if (const std::string place = path(); !place.empty()) {
-      m_why += " (inside " + place + ")";
-    }
-    return false;
-  }
-  [[nodiscard]] std::string path() const {
-    std::string text;
-    for (const Level& level : m_open) {
-      if (const auto* array = std::get_if<Array>(&level.value)) {
-        text += "[" + std::to_string(array->size()) + "]";
-      } else if (!level.key.empty()) {
-        text += (text.empty() ? "" : ".") + level.key;
-      }
-    }
-    return text;
-  }
-
-  int m_max_depth;
-  std::vector<Level> m_open;
-  Value m_result;
-  std::string m_why;
-};
-
-}  // namespace
-
 std::string to_text(const Value& value) {
   std::string out;
   write(out, value);
   return out;
-}
-
-Result<Value> parse(std::string_view text, int max_depth) {
-  // The parser would skip it silently.
-  if (text.starts_with("\xEF\xBB\xBF")) {
-    return fail(ErrorCode::corrupt, "the JSON begins with a byte order mark");
-  }
-  Builder builder(max_depth);
-  if (!nlohmann::json::sax_parse(text, &builder)) {
-    return fail(ErrorCode::corrupt, printable("malformed JSON: " + builder.why()));
-  }
-  return builder.take();
 }
 
 Result<Node> Node::at(std::string_view name) const& {

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <sys/stat.h>
 
+#include "core/base/base64.hpp"
 #include "core/base/file.hpp"
 #include "core/wire/signature_impl.hpp"
 
@@ -23,6 +28,9 @@ struct FreeBio {
   void operator()(BIO* bio) const { BIO_free(bio); }
 };
 using Bio = std::unique_ptr<BIO, FreeBio>;
+struct FreeKeyContext {
+  void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
+};
 
 // Without it OpenSSL asks for a passphrase on the terminal.
 int no_passphrase(char*, int, int, void*) {
@@ -72,6 +80,53 @@ Result<std::string> read_key_file(const std::filesystem::path& path) {
   return text;
 }
 
+/// DER of a P-256 SubjectPublicKeyInfo is these bytes and then the point, uncompressed.
+constexpr std::array<unsigned char, 26> k_p256_prefix = {
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01,
+    0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00};
+constexpr std::size_t k_p256_point = 65;
+
+/// The DER between the lines of a PEM file that holds nothing else; empty when it is not that
+/// simple.
+Bytes plain_pem(std::string_view pem) {
+  constexpr std::string_view k_begin = "-----BEGIN PUBLIC KEY-----";
+  constexpr std::string_view k_end = "-----END PUBLIC KEY-----";
+  const auto end = pem.find(k_end);
+  if (!pem.starts_with(k_begin) || end == std::string_view::npos) {
+    return {};
+  }
+  std::string text(pem.substr(k_begin.size(), end - k_begin.size()));
+  std::erase_if(text, [](char c) { return c == '\n' || c == '\r'; });
+  auto der = base64_decode(text);
+  return der ? *std::move(der) : Bytes();
+}
+
+/// The usual form of the usual key, without OpenSSL's search through all its decoders: that takes
+/// several milliseconds of a process's start. Null: leave it to OpenSSL.
+KeyHandle plain_p256(ByteView der) {
+  if (der.size() != k_p256_prefix.size() + k_p256_point ||
+      der[k_p256_prefix.size()] != std::byte{4} ||
+      !std::ranges::equal(der.first(k_p256_prefix.size()),
+                          std::as_bytes(std::span(k_p256_prefix)))) {
+    return nullptr;
+  }
+  Bytes point(der.begin() + k_p256_prefix.size(), der.end());
+  std::string group(k_curve);
+  std::array<OSSL_PARAM, 3> parameters = {
+      OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, group.data(), 0),
+      OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, point.data(), point.size()),
+      OSSL_PARAM_construct_end()};
+  const std::unique_ptr<EVP_PKEY_CTX, FreeKeyContext> context(
+      EVP_PKEY_CTX_new_from_name(nullptr, "EC", nullptr));
+  EVP_PKEY* key = nullptr;
+  if (context == nullptr || EVP_PKEY_fromdata_init(context.get()) != 1 ||
+      EVP_PKEY_fromdata(context.get(), &key, EVP_PKEY_PUBLIC_KEY, parameters.data()) != 1) {
+    ERR_clear_error();
+    return nullptr;
+  }
+  return KeyHandle(key);
+}
+
 }  // namespace
 
 static std::shared_ptr<const PublicKey::Impl> make_public_key(KeyHandle key) {
@@ -90,6 +145,13 @@ Result<PublicKey> PublicKey::from_pem(std::string_view pem) {
   }
   if (pem.size() > k_max_pem_bytes) {
     return fail(key_error("the text is too large to be a public key"));
+  }
+  const Bytes der = plain_pem(pem);
+  if (KeyHandle plain = plain_p256(der)) {
+    auto impl = std::make_shared<Impl>();
+    impl->key = std::move(plain);
+    impl->key_id = sha256(der).hex();
+    return PublicKey(std::move(impl));
   }
   const Bio bio = memory_bio(pem);
   KeyHandle key(PEM_read_bio_PUBKEY(bio.get(), nullptr, no_passphrase, nullptr));
