@@ -37,6 +37,16 @@ Response plain(int status, std::string text) {
   return response;
 }
 
+/// The answer to a failed request. What is wrong with the store itself is a fault on this side,
+/// whatever the same error would say of bytes a client sent.
+Response failure(const Request& request, const core::Error& error) {
+  const bool reading = request.method == "GET" || request.method == "HEAD";
+  const bool ours = (error.code == ErrorCode::corrupt && reading) ||
+                    error.code == ErrorCode::not_a_store || error.code == ErrorCode::permission;
+  return ours ? error_response(500, core::error_info(error.code).name, error.message)
+              : error_response(error);
+}
+
 /// Unpacks the body in place. A frame may say how much it unpacks to, truly or not: never more than
 /// the route's limit is made of it.
 Result<void> unpack_body(Request& request, std::uint64_t max_bytes) {
@@ -142,7 +152,7 @@ Response Service::dispatch(Request& request, const RouteMatch& match) {
   }
   auto answered = answer(request, match);
   return answered ? apply_conditions(request, *std::move(answered))
-                  : error_response(answered.error());
+                  : failure(request, answered.error());
 }
 
 Response Service::change(Request& request, const RouteMatch& match) {
@@ -160,7 +170,7 @@ Response Service::change(Request& request, const RouteMatch& match) {
   } const leave{&m_metrics->writes};
   const store::ActingFor acting(request.actor, request.peer);
   auto answered = answer(request, match);
-  return answered ? *std::move(answered) : error_response(answered.error());
+  return answered ? *std::move(answered) : failure(request, answered.error());
 }
 
 core::Result<Response> Service::answer(const Request& request, const RouteMatch& match) {

@@ -94,6 +94,11 @@ Error sqlite_error(int status, int system_errno, std::string_view detail,
         return sqlite_error(SQLITE_FULL, system_errno, detail, path);
       }
       return error(ErrorCode::io, "input or output failed" + reason);
+    case SQLITE_CONSTRAINT:
+      if (status == SQLITE_CONSTRAINT_FOREIGNKEY) {
+        return error(ErrorCode::not_found, "what this refers to is not in the store");
+      }
+      return error(ErrorCode::internal, "SQLite failed" + reason);
     case SQLITE_TOOBIG:
       return error(ErrorCode::too_large, "a value is too large for the store" + reason);
     case SQLITE_INTERRUPT:

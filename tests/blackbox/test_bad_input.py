@@ -66,13 +66,14 @@ class Stores(Case):
     def test_a_store_of_a_newer_version(self):
         store = self.make_store()
         with sqlite3.connect(store) as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
             database.execute("PRAGMA user_version = 99")
         database.close()
         for command in self.COMMANDS:
             self.refused(*command, "--store", store, status=3, says=["99", "newer"], cwd=self.tmp)
         with sqlite3.connect(store) as database:
             self.assertEqual(database.execute("PRAGMA user_version").fetchone(), (99,))
-            database.execute("PRAGMA user_version = 1")
+            database.execute(f"PRAGMA user_version = {version}")
         database.close()
         self.assert_sound(store)
 

@@ -74,7 +74,7 @@ class Releases(made_up.Case):
         scale = shown["targets"][1]["kernels"][0]
         self.assertEqual(scale["name"], "scale")
         self.assertEqual(scale["entries"][0]["config"], {"VEC": 8, "WARPS": 4})
-        self.assertEqual(scale["entries"][0]["origin"], "fallback")
+        self.assertEqual(scale["entries"][0]["origin"], "default")
         self.assertEqual(len(shown["key_ids"]), 1)
         self.make_release(store, "r2", arguments=["--kernel", "scale"])
         changes = self.cubinary("release", "diff", "r1", "r2", "--store", store, "--json").json()

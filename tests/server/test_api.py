@@ -286,7 +286,7 @@ class WhoMayDoWhat(Api):
         methods = ["GET", "PUT", "POST", "DELETE"]
         described = {(method, path) for method, path, _ in operations}
         names = {"repository": "cubinary", "reference": "r1", "digest": self.told["r1"]["index"], "name": "r1",
-                 "id": "00000000"}
+                 "id": "00000000", "query": "winners"}
         connection = self.connection()
         for method, path, needed in operations:
             target = re.sub(r"\{(\w+)\}", lambda match: names[match.group(1)], path)
@@ -310,7 +310,7 @@ class WhoMayDoWhat(Api):
     def test_behind_a_proxy_nobody_reads_without_a_token(self):
         self.serve("--behind-proxy")
         names = {"repository": "cubinary", "reference": "r1", "digest": self.told["r1"]["index"], "name": "r1",
-                 "id": "00000000"}
+                 "id": "00000000", "query": "winners"}
         for method, path, needed in self.operations():
             target = re.sub(r"\{(\w+)\}", lambda match: names[match.group(1)], path)
             self.assertEqual(self.ask(target, method=method).status == 401, needed != "open", (method, path))
