@@ -58,6 +58,13 @@ class Examples(unittest.TestCase):
         )  # fmt: skip
         self.run_here("./example")
 
+    def test_lock(self):
+        subprocess.run(["sh", "-ec", example("lock")], cwd=self.dir, env=self.env, check=True, capture_output=True)
+        with open(os.path.join(self.dir, "kernels.lock"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(text.count('"artifact":"sha256:'), 10)
+        subprocess.run(["sh", "-ec", example("lock")], cwd=self.dir, env=self.env, check=True, capture_output=True)
+
     def test_fetch(self):
         out = self.run_here("sh", "-e", "-c", example("fetch"))
         self.assertIn("4 of 4 packs received", out)
