@@ -21,7 +21,7 @@ using core::Result;
 
 constexpr std::string_view k_temporary = ".tmp-";
 // A network file system forgets handles and folders under our feet; a second look finds them.
-constexpr int k_attempts = 3;
+constexpr int k_attempts = 5;
 
 int write_all(int fd, core::ByteView bytes) {
   while (!bytes.empty()) {
