@@ -36,3 +36,6 @@ def install():
     module, _, name = wanted.partition(":")
     if module == __name__ and name in ("CacheManager", "CaptureManager"):
         __getattr__(name)
+        from . import prekey
+
+        prekey.begin()

@@ -165,6 +165,21 @@ class Plugin:
         self.assertLessEqual(report["benched"], 1)
         self.assertEqual({name: report[name] for name in BEST}, {name: self.captured[name] for name in BEST})
 
+    def test_triton_key_is_begun_at_import_and_whole_after_a_fork(self):
+        program = """
+import os, threading, triton
+from triton.runtime import cache
+from triton.compiler import compiler
+key = getattr(cache, "triton_key", None) or compiler.triton_key
+begun = any(thread.name == "cubinary-triton-key" for thread in threading.enumerate()) or key.cache_info().currsize
+child = os.fork()
+if child == 0:
+    os._exit(7 if key.cache_info().currsize == 1 else 1)
+print(bool(begun), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+        done = self.runner.run("-c", program, **self.served())
+        self.assertEqual(done.stdout.split(), ["True", "7"], done.stderr)
+
     def test_race(self):
         report, _ = self.runner.launch(
             "threads", TRITON_CACHE_DIR=self.tmp / "own", TRITON_LIBCUDA_PATH=self.runner.stub
