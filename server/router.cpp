@@ -37,7 +37,8 @@ constexpr std::array k_lease = {MethodRule{"PUT", Scope::tune, k_small_body, tru
                                 MethodRule{"DELETE", Scope::tune, 0, true}};
 constexpr std::array k_journal = {MethodRule{"POST", Scope::tune, k_small_body, false},
                                   MethodRule{"PUT", Scope::tune, k_small_body, true}};
-constexpr std::array k_tunings = {MethodRule{"POST", Scope::tune, k_small_body, true}};
+constexpr std::array k_tunings = {MethodRule{"GET"},
+                                  MethodRule{"POST", Scope::tune, k_small_body, true}};
 constexpr std::array k_tokens = {MethodRule{"GET", Scope::admin},
                                  MethodRule{"POST", Scope::admin, k_small_body, true}};
 constexpr std::array k_token = {MethodRule{"DELETE", Scope::admin, 0, true}};
@@ -60,6 +61,8 @@ constexpr std::array<Row, k_route_count> k_rows = {{
     {Route::livez, "livez", k_read, "/livez"},
     {Route::readyz, "readyz", k_read, "/readyz"},
     {Route::metrics, "metrics", k_read, "/metrics"},
+    {Route::page, "page", k_read, "/"},
+    {Route::page_file, "page_file", k_read, "/page/", true},
     {Route::registry, "registry", k_read, "/v2/"},
     {Route::manifest, "manifest", k_read, {}},
     {Route::blob, "blob", k_read, {}},

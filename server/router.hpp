@@ -15,6 +15,8 @@ enum class Route : std::uint8_t {
   livez,
   readyz,
   metrics,
+  page,       ///< /
+  page_file,  ///< /page/NAME
   registry,   ///< /v2/
   manifest,   ///< /v2/NAME/manifests/REFERENCE
   blob,       ///< /v2/NAME/blobs/DIGEST

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/wire/codec.hpp"
+#include "server/page.hpp"
 #include "store/changes.hpp"
 #include "store/leases.hpp"
 #include "store/releases.hpp"
@@ -206,6 +207,9 @@ core::Result<Response> Service::answer(const Request& request, const RouteMatch&
     case Route::journal:
     case Route::tunings:
       return m_tune.answer(request, match);
+    case Route::page:
+    case Route::page_file:
+      return page(match.reference);
     case Route::audit:
       return m_audit.answer(request, match);
     case Route::tokens:
