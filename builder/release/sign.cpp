@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "builder/release/release.hpp"
 #include "builder/release/view.hpp"
@@ -19,18 +22,58 @@ using core::ErrorCode;
 using core::fail;
 using core::Result;
 
+/// How much of a release was loaded, launched and checked on which devices before it was made.
+class Attested {
+ public:
+  void add(const core::Catalogue& catalogue) {
+    for (const core::KernelTable& table : catalogue.kernels) {
+      for (const core::TableEntry& entry : table.entries) {
+        ++m_entries;
+        const auto proof = entry.provenance.find("attested");
+        if (proof == entry.provenance.end()) {
+          continue;
+        }
+        ++m_proved;
+        std::string_view rest = proof->second;
+        while (!rest.empty()) {
+          const std::size_t end = std::min(rest.find(", "), rest.size());
+          m_places.emplace(rest.substr(0, end));
+          rest.remove_prefix(std::min(end + 2, rest.size()));
+        }
+      }
+    }
+  }
+  /// "3 of 4 entries: CLASS driver VERSION, …".
+  [[nodiscard]] std::string text() const {
+    std::string text = std::to_string(m_proved) + " of " + std::to_string(m_entries) + " entries";
+    const char* separator = ": ";
+    for (const std::string& place : m_places) {
+      text += separator + place;
+      separator = ", ";
+    }
+    return text;
+  }
+
+ private:
+  std::size_t m_entries = 0;
+  std::size_t m_proved = 0;
+  std::set<std::string> m_places;
+};
+
 /// Reads the whole release, digests checked, and gathers what the statement says of its making.
 Result<std::map<std::string, std::string>> vouch_for(const ReadBlob& read,
                                                      const core::Digest& index) {
   std::map<std::string, std::string> provenance{{"cubinary", CUBINARY_VERSION}};
   core::ToolkitVersion toolkit;
   std::string targets;
+  Attested attested;
   const auto visit = [&](const ReleasedTarget& target) -> Result<void> {
     for (const oci::Descriptor& layer : target.manifest.layers) {
       if (auto pack = read(layer.digest, layer.size); !pack) {
         return fail(std::move(pack).error());
       }
     }
+    attested.add(target.catalogue);
     toolkit = std::max(toolkit, target.catalogue.toolkit);
     targets += (targets.empty() ? "" : ",") + target.catalogue.target.text();
     return {};
@@ -38,6 +81,7 @@ Result<std::map<std::string, std::string>> vouch_for(const ReadBlob& read,
   TRY(for_each_target(read, index, visit));
   provenance.emplace("toolkit", toolkit.text());
   provenance.emplace("targets", targets);
+  provenance.emplace("attested", attested.text());
   return provenance;
 }
 

@@ -2,12 +2,15 @@
 #include "builder/release/table.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "core/manifest/manifest.hpp"
 #include "core/model/target.hpp"
+#include "store/attestations.hpp"
+#include "store/audit/audit.hpp"
 #include "store/measurements.hpp"
 
 namespace cubinary::builder {
@@ -123,13 +126,21 @@ class Candidates {
 /// Adds entries to one table and keeps count of what their artifacts need.
 class Selection {
  public:
-  Selection(SelectedTable& selected, const core::Target& target)
-      : m_selected(selected), m_target(target) {}
+  Selection(SelectedTable& selected, const core::Target& target, store::Attestations attestations)
+      : m_selected(selected), m_target(target), m_attestations(std::move(attestations)) {}
 
-  core::TableEntry& add(const store::Candidate& candidate) {
+  /// What devices said of a config; null when none was asked.
+  [[nodiscard]] const store::Attestation* attestation(const store::Candidate& candidate,
+                                                      const Config& config) const {
+    const auto found = m_attestations.find({candidate.id, config});
+    return found == m_attestations.end() ? nullptr : &found->second;
+  }
+
+  core::TableEntry& add(const store::Candidate& candidate, const Config& config) {
     core::TableEntry entry;
     entry.types = candidate.types;
     entry.shape = candidate.compile_axes;
+    entry.config = config;
     entry.artifact = *candidate.artifact;
     entry.size = candidate.raw_size;
     entry.symbols = candidate.symbols;
@@ -137,6 +148,13 @@ class Selection {
                         {"backend", candidate.toolchain.backend},
                         {"compiler", candidate.toolchain.identity},
                         {"build_key", candidate.build_key.hex()}};
+    if (const auto* proof = attestation(candidate, config); proof != nullptr && proof->good()) {
+      std::string places;
+      for (const std::string& place : proof->passed) {
+        places += (places.empty() ? "" : ", ") + place;
+      }
+      entry.provenance.emplace("attested", std::move(places));
+    }
     m_selected.toolkit = std::max(m_selected.toolkit, candidate.toolchain.version);
     m_selected.minimum_driver = std::max(
         m_selected.minimum_driver, core::minimum_driver(candidate.toolchain.version, m_target));
@@ -147,6 +165,7 @@ class Selection {
  private:
   SelectedTable& m_selected;
   const core::Target& m_target;
+  store::Attestations m_attestations;
 };
 
 /// Why the candidate cannot ship; empty when it can.
@@ -168,6 +187,13 @@ std::string unusable(const store::Candidate* candidate, const core::Manifest& ma
   return {};
 }
 
+/// Three digits: how near the tolerance it came.
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
 Result<void> add_tuned(const store::Reader& reader, const core::Manifest& manifest,
                        const std::string& target, const Candidates& candidates,
                        Selection& selection) {
@@ -179,17 +205,21 @@ Result<void> add_tuned(const store::Reader& reader, const core::Manifest& manife
                                           core::to_display(winner.config) + " on " +
                                           winner.device_class.text() + " " + why);
     }
-    core::TableEntry& entry = selection.add(*candidate);
+    core::TableEntry& entry = selection.add(*candidate, winner.config);
     entry.shape = winner.shape;
     entry.device_class = winner.device_class.text();
-    entry.config = winner.config;
     entry.origin = core::Origin::tuned;
     entry.time_us = winner.median_us;
     if (winner.median_us > 0) {
-      entry.confidence = winner.interval_us / winner.median_us;
+      entry.confidence = store::confidence(winner);
     }
     entry.provenance.emplace("driver", winner.driver);
     entry.provenance.emplace("product", winner.product);
+    entry.provenance.emplace("search", store::origin_name(store::origin(winner)));
+    entry.provenance.emplace("session", std::to_string(winner.session));
+    entry.provenance.emplace("measured", std::to_string(winner.created));
+    entry.provenance.emplace("samples", std::to_string(winner.samples));
+    entry.provenance.emplace("error", number(winner.max_error));
   }
   return {};
 }
@@ -206,15 +236,22 @@ void add_fallbacks(const core::Manifest& manifest, const std::string& target,
       if (candidate == nullptr && !is_default) {
         continue;  // the rules exclude this preference for these types
       }
-      if (const std::string why = unusable(candidate, manifest, target); !why.empty()) {
+      const auto refuse = [&](const std::string& why) {
         (is_default ? selected.problems : selected.notes)
             .push_back("kernel " + manifest.name + ", " + target + ": the " +
                        (is_default ? "default" : "preferred") + " config " +
-                       core::to_display(choices[i]) + " for " + describe(combination) + " " + why);
+                       core::to_display(choices[i]) + " " + why);
+      };
+      if (const std::string why = unusable(candidate, manifest, target); !why.empty()) {
+        refuse("for " + describe(combination) + " " + why);
         continue;
       }
-      core::TableEntry& entry = selection.add(*candidate);
-      entry.config = choices[i];
+      const auto* const proof = selection.attestation(*candidate, choices[i]);
+      if (proof != nullptr && proof->failed) {
+        refuse("for " + describe(combination) + " " + *proof->failed);
+        continue;
+      }
+      core::TableEntry& entry = selection.add(*candidate, choices[i]);
       entry.rank = rank++;
     }
   }
@@ -239,7 +276,8 @@ Result<SelectedTable> select_table(const store::Reader& reader, const store::Ker
   }
 
   TRY_ASSIGN(const Candidates candidates, Candidates::load(reader, kernel.name, target_text));
-  Selection selection(selected, target);
+  TRY_ASSIGN(auto attestations, store::attestations(reader, kernel.name, target_text));
+  Selection selection(selected, target, std::move(attestations));
   TRY(add_tuned(reader, manifest, target_text, candidates, selection));
   add_fallbacks(manifest, target_text, candidates, selected, selection);
 

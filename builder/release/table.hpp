@@ -16,9 +16,10 @@ struct SelectedTable {
   core::KernelTable table;            ///< entries sorted; offsets, sizes and the pack still unset
   core::ToolkitVersion toolkit;       ///< newest that made a chosen artifact
   int minimum_driver = 0;             ///< lowest branch that loads every chosen artifact
-  std::vector<std::string> problems;  ///< a default config without a usable cubin, or cubins built
-                                      ///< under another manifest; a sentence each
-  std::vector<std::string> notes;     ///< `prefer` configs left out because they failed to compile
+  std::vector<std::string> problems;  ///< a default config without a usable cubin or that failed on
+                                      ///< a device, or cubins built under another manifest; a
+                                      ///< sentence each
+  std::vector<std::string> notes;     ///< `prefer` configs left out because they failed likewise
 };
 
 /// Selects the entries of `kernel` on `target` from its current candidates: winners, and for each

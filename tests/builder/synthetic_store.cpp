@@ -11,6 +11,7 @@
 #include "core/model/device_class.hpp"
 #include "store/artifacts.hpp"
 #include "store/measurements.hpp"
+#include "store/tunings.hpp"
 
 namespace cubinary::tests {
 namespace {
@@ -202,15 +203,26 @@ void fill(store::Store& store, std::string_view text, const std::vector<std::str
 
 void measure_scale(store::Store& store, const std::string& target, const std::string& type,
                    std::int64_t vec, std::int64_t n, double median_us) {
+  MadeUpMeasurement what;
+  what.target = target;
+  what.type = type;
+  what.vec = vec;
+  what.n = n;
+  what.median_us = median_us;
+  measure(store, what);
+}
+
+store::MeasurementId measure(store::Store& store, const MadeUpMeasurement& what) {
+  store::MeasurementId id = 0;
   const auto body = [&](store::Writer& writer) -> Result<void> {
     store::Measurement measurement;
     store::CandidateFilter filter;
     filter.kernel = "scale";
-    filter.target = target;
+    filter.target = what.target;
     filter.role = store::CandidateRole::kernel;
     const auto visit = [&](const store::Candidate& candidate) -> Result<void> {
-      if (candidate.types.at("T") == type &&
-          candidate.config.at("VEC") == core::TunableValue(vec)) {
+      if (candidate.types.at("T") == what.type &&
+          candidate.config.at("VEC") == core::TunableValue(what.vec)) {
         measurement.candidate = candidate.id;
       }
       return {};
@@ -220,18 +232,47 @@ void measure_scale(store::Store& store, const std::string& target, const std::st
       throw std::runtime_error("no such candidate of scale");
     }
     store::DeviceSession session;
-    session.device_class = must(core::DeviceClass::parse("sm120-s188-l128M-b512-m96G"));
-    session.product = "Made-up GPU";
-    session.driver = "580.1";
+    session.device_class = must(core::DeviceClass::parse(what.device_class));
+    session.product = what.product;
+    session.driver = what.driver;
     measurement.session = must(store::put_session(writer, session));
-    measurement.config = {{"VEC", vec}, {"WARPS", std::int64_t{8}}};
-    measurement.shape = {{"n", n}};
-    measurement.samples_us = {median_us};
-    measurement.median_us = median_us;
-    measurement.interval_us = median_us / 100;
+    measurement.config = {{"VEC", what.vec}, {"WARPS", what.warps}};
+    measurement.shape = {{"n", what.n}};
+    measurement.status = what.status;
+    measurement.suspect = what.suspect;
+    measurement.floor_us = what.floor_us;
+    measurement.samples_us = {what.median_us};
+    measurement.median_us = what.median_us;
+    measurement.interval_us = what.median_us / 100;
     measurement.max_error = 0.5;
-    TRY(store::put_measurement(writer, measurement));
+    TRY_ASSIGN(id, store::put_measurement(writer, measurement));
     return {};
+  };
+  must(store.write(body));
+  return id;
+}
+
+void put_tuning(store::Store& store, const MadeUpMeasurement& job,
+                const std::vector<store::MeasurementId>& finalists, std::size_t ties,
+                bool complete) {
+  const auto body = [&](store::Writer& writer) -> Result<void> {
+    store::Tuning tuning;
+    tuning.job = {"scale",
+                  job.target,
+                  {{"T", job.type}},
+                  {{"n", job.n}},
+                  must(core::DeviceClass::parse(job.device_class))};
+    tuning.session = must(store::list_sessions(writer.reader())).back().id;
+    tuning.strategy = "model";
+    tuning.configs = 8;
+    tuning.measured = 8;
+    tuning.complete = complete;
+    tuning.baseline = finalists.back();
+    for (std::size_t i = 0; i < finalists.size(); ++i) {
+      tuning.finalists.push_back({finalists[i], i <= ties});
+    }
+    TRY_ASSIGN(const auto id, store::put_tuning(writer, tuning));
+    return id > 0 ? Result<void>() : core::fail(core::ErrorCode::internal, "no id");
   };
   must(store.write(body));
 }

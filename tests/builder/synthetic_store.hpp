@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "store/candidates.hpp"
+#include "store/measurements.hpp"
 #include "store/store.hpp"
 
 /// Stores filled without a compiler: real manifests, really expanded, whose cubins are made-up
@@ -51,6 +53,29 @@ void fill(store::Store& store, std::string_view manifest, const std::vector<std:
 /// Puts one good measurement of the current candidate of `scale` with this T and VEC on `target`.
 void measure_scale(store::Store& store, const std::string& target, const std::string& type,
                    std::int64_t vec, std::int64_t n, double median_us);
+
+/// What a device said of one config of `scale`; made up.
+struct MadeUpMeasurement {
+  std::string target = "sm_120";
+  std::string type = "f32";
+  std::int64_t vec = 1;
+  std::int64_t warps = 8;
+  std::int64_t n = 1024;
+  double median_us = 10;
+  store::MeasurementStatus status = store::MeasurementStatus::ok;
+  bool suspect = false;
+  std::optional<double> floor_us;
+  std::string device_class = "sm120-s188-l128M-b512-m96G";
+  std::string product = "Made-up GPU";
+  std::string driver = "580.1";
+};
+/// Puts it in a session of its own; the interval is a hundredth of the median.
+store::MeasurementId measure(store::Store& store, const MadeUpMeasurement& what);
+/// Puts a tuning of these measurements, which must be of one job, the first the winner and the
+/// last the baseline.
+void put_tuning(store::Store& store, const MadeUpMeasurement& job,
+                const std::vector<store::MeasurementId>& finalists, std::size_t ties,
+                bool complete);
 
 /// The value, or a runtime_error with the message.
 template <typename T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <catch2/catch_test_macros.hpp>
@@ -316,4 +317,95 @@ TEST_CASE("cubins of one target built under an older manifest are not mixed in")
         std::vector<std::string>{"sm_120"});
   fill(store, scale_manifest() + "# edited\n", {"sm_90"});
   CHECK(must(builder::create_release(store, request("r2"))).release.targets.size() == 2);
+}
+
+namespace {
+
+std::vector<core::TableEntry> entries_of(const store::Store& store, const std::string& name,
+                                         const std::string& target) {
+  for (const builder::ReleasedTarget& released : targets_of(store, name)) {
+    if (released.catalogue.target.text() == target) {
+      return released.catalogue.kernels.front().entries;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("A winner ships with what makes it believable, and what devices proved is attested") {
+  TemporaryFolder folder;
+  store::Store store = create_store(folder.path() / "s.db");
+  fill(store, scale_manifest(), {"sm_120"});
+  MadeUpMeasurement fast;
+  fast.vec = 4;
+  fast.median_us = 8;
+  const auto winner = measure(store, fast);
+  MadeUpMeasurement plain = fast;  // what an untuned release would run
+  plain.vec = 1;
+  plain.warps = 4;
+  plain.median_us = 12;
+  const auto baseline = measure(store, plain);
+  put_tuning(store, fast, {winner, baseline}, 0, true);
+  MadeUpMeasurement elsewhere = fast;
+  elsewhere.device_class = "sm120-s84-l64M-b256-m16G";
+  measure(store, elsewhere);
+  must(builder::create_release(store, request("r1")));
+
+  std::size_t tuned = 0;
+  std::size_t attested_defaults = 0;
+  for (const core::TableEntry& entry : entries_of(store, "r1", "sm_120")) {
+    if (entry.origin != core::Origin::tuned) {
+      attested_defaults += entry.provenance.contains("attested") ? 1 : 0;
+      continue;
+    }
+    ++tuned;
+    CHECK(entry.config.at("VEC") == core::TunableValue(std::int64_t{4}));
+    CHECK(entry.time_us == 8);
+    CHECK(std::abs(*entry.confidence - 0.01) < 1e-12);
+    CHECK(entry.provenance.at("driver") == "580.1");
+    CHECK(entry.provenance.at("samples") == "1");
+    CHECK(entry.provenance.at("error") == "0.5");
+    CHECK(entry.provenance.at("search") ==
+          (entry.device_class.find("s188") != std::string::npos ? "tuned" : "measured"));
+    // One cubin and config, proved on both devices, whichever the entry is for.
+    CHECK(entry.provenance.at("attested") ==
+          "sm120-s188-l128M-b512-m96G driver 580.1, sm120-s84-l64M-b256-m16G driver 580.1");
+  }
+  CHECK(tuned == 2);
+  // VEC=1 WARPS=4 in f32; `prefer`s VEC=4 WARPS=8, which won, too.
+  CHECK(attested_defaults == 2);
+}
+
+TEST_CASE("What a device found wrong does not ship untold") {
+  TemporaryFolder folder;
+  store::Store store = create_store(folder.path() / "s.db");
+  fill(store, scale_manifest(), {"sm_120"});
+  MadeUpMeasurement preferred;
+  preferred.vec = 4;
+  preferred.status = store::MeasurementStatus::wrong;
+  measure(store, preferred);
+  const auto created = must(builder::create_release(store, request("r1")));
+  REQUIRE(created.notes.size() == 1);
+  CHECK_THAT(created.notes[0],
+             ContainsSubstring("preferred config VEC=4 WARPS=8 for T=f32 was wrong at n=1024"));
+  for (const core::TableEntry& entry : entries_of(store, "r1", "sm_120")) {
+    CHECK_FALSE((entry.types.at("T") == "f32" &&
+                 entry.config.at("VEC") == core::TunableValue(std::int64_t{4})));
+  }
+
+  MadeUpMeasurement fallback;
+  fallback.vec = 1;
+  fallback.warps = 4;
+  fallback.status = store::MeasurementStatus::fault;
+  measure(store, fallback);
+  const auto refused = builder::create_release(store, request("r2"));
+  REQUIRE_FALSE(refused.has_value());
+  CHECK_THAT(refused.error().message,
+             ContainsSubstring("the default config VEC=1 WARPS=4 for T=f32 faulted at n=1024"));
+
+  // Measured again, it was right: only the newest word of a device and driver counts.
+  fallback.status = store::MeasurementStatus::ok;
+  measure(store, fallback);
+  CHECK(builder::create_release(store, request("r3")).has_value());
 }
