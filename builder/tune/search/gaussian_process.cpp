@@ -20,7 +20,7 @@ struct Belief {
 constexpr Belief k_length{std::log(0.8), 0.9};
 constexpr Belief k_mixture{0, 1.5};
 constexpr Belief k_noise{std::log(1e-3), 1.5};  // variance ratio
-constexpr Belief k_slope{0.7, 0.5};
+constexpr Belief k_slope{0.7, 1.6};             // in deviations of the process
 
 double penalty(double value, const Belief& belief) {
   const double z = (value - belief.mean) / belief.deviation;
@@ -148,17 +148,20 @@ double GaussianProcess::solve(const Hyper& hyper) {
   m_slope = 0;
   const double oo = dot(ones.data(), ones.data(), n);
   const double oy = dot(ones.data(), y.data(), n);
-  double extra = 0;
+  // One pseudo-observation of a spread of 30% keeps a handful of alike times from saying "certain".
+  double squares = 0.09;
+  double occam = 0;
   if (m_with_trend) {
     forward(m_factor, trend);
     const double tt = dot(trend.data(), trend.data(), n);
     const double ot = dot(ones.data(), trend.data(), n);
     const double ty = dot(trend.data(), y.data(), n);
     const double weight = 1 / (k_slope.deviation * k_slope.deviation);
-    m_slope =
-        (ty - ot * oy / oo + weight * k_slope.mean * 0.1) / (tt - ot * ot / oo + weight * 0.1);
+    const double information = tt - ot * ot / oo + weight;
+    m_slope = (ty - ot * oy / oo + weight * k_slope.mean) / information;
     m_constant = (oy - m_slope * ot) / oo;
-    extra = 0.1 * weight * (m_slope - k_slope.mean) * (m_slope - k_slope.mean);
+    squares += weight * (m_slope - k_slope.mean) * (m_slope - k_slope.mean);
+    occam = 0.5 * std::log(weight / information);
     for (std::size_t i = 0; i < n; ++i) {
       y[i] -= m_slope * trend[i];
     }
@@ -168,13 +171,13 @@ double GaussianProcess::solve(const Hyper& hyper) {
   for (std::size_t i = 0; i < n; ++i) {
     y[i] -= m_constant * ones[i];
   }
-  // One pseudo-observation of a spread of 30% keeps a handful of alike times from saying "certain".
-  const double squares = dot(y.data(), y.data(), n) + extra + 0.09;
+  squares += dot(y.data(), y.data(), n);
   m_variance = squares / static_cast<double>(n + 1);
   m_weights = std::move(y);
   backward(m_factor, m_weights);
 
-  double posterior = -0.5 * static_cast<double>(n + 1) * std::log(m_variance) - log_determinant;
+  double posterior =
+      occam - 0.5 * static_cast<double>(n + 1) * std::log(m_variance) - log_determinant;
   for (const double length : hyper.lengths) {
     posterior -= penalty(length, k_length);
   }
@@ -185,7 +188,7 @@ void GaussianProcess::fit(std::vector<Point> points, bool with_trend, int trials
                           std::mt19937_64& random) {
   m_points = std::move(points);
   m_with_trend = with_trend;
-  double best = solve(m_hyper);
+  m_evidence = solve(m_hyper);
   double step = 0.6;
   bool moved = false;
   for (int trial = 0; trial < trials; ++trial) {
@@ -205,9 +208,9 @@ void GaussianProcess::fit(std::vector<Point> points, bool with_trend, int trials
       nudge(random() % parameters);
     }
     const double found = solve(other);
-    moved = found <= best;
-    if (found > best) {
-      best = found;
+    moved = found <= m_evidence;
+    if (found > m_evidence) {
+      m_evidence = found;
       m_hyper = std::move(other);
       step = std::min(step * 1.3, 1.2);
     } else {
@@ -217,10 +220,6 @@ void GaussianProcess::fit(std::vector<Point> points, bool with_trend, int trials
   if (moved) {
     solve(m_hyper);
   }
-}
-
-double GaussianProcess::noise() const {
-  return std::sqrt(m_variance * std::exp(m_hyper.noise));
 }
 
 std::vector<GaussianProcess::Prediction> GaussianProcess::predict(

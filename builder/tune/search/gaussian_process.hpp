@@ -39,10 +39,11 @@ class GaussianProcess {
   [[nodiscard]] std::vector<Prediction> predict(std::span<const std::uint32_t> configs,
                                                 std::span<const double> trends) const;
 
+  /// Points it is conditioned on.
   [[nodiscard]] std::size_t size() const { return m_points.size(); }
-  /// How much the trend counts: 0 says nothing, 1 as it is.
-  [[nodiscard]] double trend_weight() const { return m_slope; }
-  [[nodiscard]] double noise() const;
+  /// Log posterior of the last fit, up to a constant of the points: of two models of the same
+  /// points the greater one explains them better.
+  [[nodiscard]] double evidence() const { return m_evidence; }
 
  private:
   /// Logarithms, and the mixture as a logit.
@@ -69,6 +70,7 @@ class GaussianProcess {
   double m_constant = 0;
   double m_slope = 0;
   double m_variance = 1;
+  double m_evidence = 0;
 };
 
 }  // namespace cubinary::builder

@@ -57,7 +57,8 @@ class ModelSearch : public Search {
         m_random(options.seed),
         m_columns(model_columns(space)),
         m_trend(make_trend(space, options.priors)),
-        m_times(m_columns),
+        m_plain(m_columns),
+        m_guided(m_columns),
         m_feasible(m_columns),
         m_shuffled(space.size()) {
     std::iota(m_shuffled.begin(), m_shuffled.end(), ConfigIndex{0});
@@ -86,7 +87,8 @@ class ModelSearch : public Search {
       m_queue.pop_back();
     }
     if (!config) {
-      config = m_ok < 2 || m_known.size() + m_asked.size() < k_start ? spread() : modelled();
+      const std::size_t start = m_trend.known() ? k_prior_start + 1 : k_start;
+      config = m_ok < 2 || m_known.size() + m_asked.size() < start ? spread() : modelled();
     }
     if (config) {
       m_asked.push_back(*config);
@@ -189,17 +191,21 @@ class ModelSearch : public Search {
     if (search) {
       m_fitted = m_known.size();
     }
-    m_times.fit(points, m_trend.known(),
-                first    ? k_first_trials
-                : search ? k_later_trials
-                         : 0,
-                m_random);
+    const int later = search ? k_later_trials : 0;
+    const int trials = first ? k_first_trials : later;
+    m_plain.fit(points, false, trials, m_random);
+    m_times = &m_plain;
+    if (m_trend.known()) {
+      // A prior that means nothing here must not mislead: it counts while it explains the times.
+      m_guided.fit(points, true, trials, m_random);
+      m_times = m_guided.evidence() > m_plain.evidence() ? &m_guided : &m_plain;
+    }
     if (!m_asked.empty()) {
-      const auto guesses = m_times.predict(m_asked, trends(m_asked));
+      const auto guesses = m_times->predict(m_asked, trends(m_asked));
       for (std::size_t i = 0; i < m_asked.size(); ++i) {
         points.push_back({m_asked[i], guesses[i].mean, m_trend.at(m_asked[i])});
       }
-      m_times.fit(points, m_trend.known(), 0, m_random);
+      m_times->fit(points, m_times == &m_guided, 0, m_random);
     }
     if (order.size() == m_known.size()) {
       return;
@@ -256,7 +262,7 @@ class ModelSearch : public Search {
       if (near.empty()) {
         continue;
       }
-      const auto predictions = m_times.predict(near, trends(near));
+      const auto predictions = m_times->predict(near, trends(near));
       const auto chance = chances(near);
       std::size_t chosen = 0;
       const auto worth = [&](std::size_t i) { return predictions[i].mean - std::log(chance[i]); };
@@ -291,7 +297,7 @@ class ModelSearch : public Search {
       return std::nullopt;
     }
     const double best = std::log(best_time_us());
-    const auto predictions = m_times.predict(configs, trends(configs));
+    const auto predictions = m_times->predict(configs, trends(configs));
     const auto chance = chances(configs);
     std::vector<std::pair<double, ConfigIndex>> ranked;
     for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -310,7 +316,9 @@ class ModelSearch : public Search {
   std::mt19937_64 m_random;
   ModelColumns m_columns;
   Trend m_trend;
-  GaussianProcess m_times;
+  GaussianProcess m_plain;
+  GaussianProcess m_guided;            ///< with the prior's trend
+  GaussianProcess* m_times = nullptr;  ///< the better of the two
   GaussianProcess m_feasible;
   std::vector<ConfigIndex> m_shuffled;
   std::size_t m_place = 0;
