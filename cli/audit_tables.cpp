@@ -66,7 +66,7 @@ std::string plural(std::size_t number, const char* one) {
   return std::to_string(number) + " " + one + (number == 1 ? "" : "s");
 }
 
-/// A device class with its product's names, as a heading.
+/// A device class: its names and drivers for a heading, its tables below.
 struct Device {
   std::set<std::string> products;
   std::set<std::string> drivers;
@@ -116,7 +116,8 @@ std::string winners_text(const json::Value& answer, bool) {
     text += "\n";
   }
   return text + plural(winners.size(), "winner") + " of " + plural(kernels.size(), "kernel") +
-         " on " + plural(devices.size(), "device class") + (devices.size() == 1 ? "" : "es") +
+         " on " + std::to_string(devices.size()) +
+         (devices.size() == 1 ? " device class" : " device classes") +
          ". gain: against what an untuned release would run.\n";
 }
 
