@@ -94,8 +94,8 @@ void add_doctor(Cli& cli) {
   const auto arguments = std::make_shared<Arguments>();
   app->add_option("--source", arguments->source.source, "a release this machine should run")
       ->envname("CUBINARY_SOURCE");
-  describe_trust(*app, arguments->source);
   arguments->source.timeout_seconds = 20;
+  describe_trust(*app, arguments->source);
   app->add_option("--cache", arguments->cache, "cache folder");
   app->add_flag(
       "--triton", arguments->triton,

@@ -57,6 +57,7 @@ Result<std::shared_ptr<const core::TritonCatalogue>> Release::triton(const core:
 
 Result<core::Bytes> Release::triton_pack(const core::TritonPack& pack, Deadline deadline) {
   const std::string where = "release " + name() + ", Triton pack " + pack.digest.text();
+  TRY(check_revoked(pack.digest, where));
   if (!m_source) {
     return fail(ErrorCode::not_found, where +
                                           ": offline, and packs of Triton are kept nowhere but "
