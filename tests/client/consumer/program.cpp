@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+
 #include <cubinary.hpp>
 
 int main(int argc, char** argv) {
