@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/triton_explain.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -40,6 +41,32 @@ Result<std::string> read_misses(const std::string& path) {
     return std::string(std::istreambuf_iterator<char>(std::cin), {});
   }
   return core::read_text_file(path, k_max_misses);
+}
+
+/// Each miss once: every process that has it appends it.
+Result<std::vector<client::TritonMiss>> parse_misses(const std::string& text,
+                                                     const std::string& file) {
+  std::vector<client::TritonMiss> misses;
+  std::set<std::string> seen;
+  std::size_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.empty()) {
+      continue;
+    }
+    auto miss = client::triton_miss_from_json(line);
+    if (!miss) {
+      return fail(miss.error().with_context(file + ":" + std::to_string(number)));
+    }
+    if (seen.insert(miss->kind + " " + miss->key + " " + miss->source + " " + miss->device_class)
+            .second) {
+      misses.push_back(*std::move(miss));
+    }
+  }
+  return misses;
 }
 
 Result<std::vector<core::TritonCatalogue>> catalogues_of_store(const std::string& path) {
@@ -127,35 +154,19 @@ Result<int> explain(const Options& options) {
   TRY_ASSIGN(const std::string text, read_misses(file));
   TRY_ASSIGN(const auto catalogues, options.store.empty() ? catalogues_of_source(options.source)
                                                           : catalogues_of_store(options.store));
-  std::set<std::string> told;  // the same miss is appended by every process that has it
+  TRY_ASSIGN(const auto misses, parse_misses(text, file));
   json::Array array;
-  std::size_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.empty()) {
-      continue;
-    }
-    auto miss = client::triton_miss_from_json(line);
-    if (!miss) {
-      return fail(miss.error().with_context(file + ":" + std::to_string(number)));
-    }
-    if (!told.insert(miss->kind + " " + miss->key + " " + miss->source + " " + miss->device_class)
-             .second) {
-      continue;
-    }
-    const auto explanation = client::explain_triton_miss(*miss, catalogues);
+  for (const client::TritonMiss& miss : misses) {
+    const auto explanation = client::explain_triton_miss(miss, catalogues);
     if (options.json) {
-      array.push_back(to_json(*miss, explanation));
+      array.push_back(to_json(miss, explanation));
     } else {
-      print(*miss, explanation);
+      print(miss, explanation);
     }
   }
   if (options.json) {
     std::printf("%s\n", json::to_text(array).c_str());
-  } else if (told.empty()) {
+  } else if (misses.empty()) {
     std::printf("no misses in %s\n", file.c_str());
   }
   return 0;

@@ -238,7 +238,7 @@ Result<void> TritonFolder::publish(const std::string& name, const PlannedFolder&
   if (::rename(staged.c_str(), place.c_str()) == 0) {
     return {};
   }
-  if (errno == ENOTEMPTY || errno == EEXIST || errno == EXDEV) {
+  if (errno == ENOTEMPTY || errno == EEXIST || errno == EXDEV || errno == EBUSY) {
     return publish_files(staged, place, planned);
   }
   return fail_errno("cannot put " + place.string() + " in place");
