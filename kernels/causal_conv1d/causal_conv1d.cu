@@ -40,31 +40,28 @@ __global__ void __launch_bounds__(256)
                  : zeros<T, VEC>();
     };
     const Taps<T, WIDTH, VEC> taps(w, bias, channel);
-    Pack<T, VEC> window[k_past + TIME];
+    float past[k_past][VEC];
 #pragma unroll
     for (int i = 0; i < k_past; ++i) {
-      window[i] = input(start - k_past + i);
+      unpack(input(start - k_past + i), past[i]);
     }
     const long long end = min(start + span, seq);
-    for (long long t = start; t < end; t += TIME) {
+    long long t = start;
+    for (; t + TIME <= end; t += TIME) {
+      Pack<T, VEC> inputs[TIME];
 #pragma unroll
       for (int i = 0; i < TIME; ++i) {
-        if (t + i < end) {
-          window[k_past + i] = load_pack<VEC>(in + (t + i) * dim, 0);
-        }
+        inputs[i] = load_pack<VEC>(in + (t + i) * dim, 0);
       }
 #pragma unroll
       for (int i = 0; i < TIME; ++i) {
-        if (t + i < end) {
-          store_pack(out + (t + i) * dim, 0,
-                     taps.apply([&](int k) -> const Pack<T, VEC>& { return window[i + k]; },
-                                activate != 0));
-        }
+        store_pack(out + (t + i) * dim, 0, taps.step(past, inputs[i], activate != 0));
       }
-#pragma unroll
-      for (int i = 0; i < k_past; ++i) {
-        window[i] = window[TIME + i];
-      }
+    }
+#pragma unroll 1
+    for (; t < end; ++t) {
+      store_pack(out + t * dim, 0,
+                 taps.step(past, load_pack<VEC>(in + t * dim, 0), activate != 0));
     }
     if (final_state != nullptr && end == seq) {
       for (int i = 0; i < k_past; ++i) {

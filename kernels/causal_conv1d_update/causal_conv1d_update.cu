@@ -34,8 +34,12 @@ __global__ void __launch_bounds__(512)
     }
     window[k_past] = load_pack<VEC>(x + n * dim + channel, 0);
     const Taps<T, WIDTH, VEC> taps(w, bias, channel);
-    store_pack(y + n * dim + channel, 0,
-               taps.apply([&](int k) -> const Pack<T, VEC>& { return window[k]; }, activate != 0));
+    float earlier[k_past][VEC];
+#pragma unroll
+    for (int i = 0; i < k_past; ++i) {
+      unpack(window[i], earlier[i]);
+    }
+    store_pack(y + n * dim + channel, 0, taps.step(earlier, window[k_past], activate != 0));
 #pragma unroll
     for (int i = 0; i < k_past; ++i) {
       store_pack(past + i * dim, 0, window[i + 1]);

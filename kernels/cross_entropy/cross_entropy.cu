@@ -50,13 +50,13 @@ __global__ void __launch_bounds__(1024)
           higher = fmaxf(higher, to_float(kept[k].value[j]));
         }
       }
-      sum *= __expf(most - higher);
+      sum *= fast_exp(most - higher);
       most = higher;
 #pragma unroll
       for (int k = 0; k < KEEP; ++k) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          sum += __expf(to_float(kept[k].value[j]) - most);
+          sum += fast_exp(to_float(kept[k].value[j]) - most);
         }
       }
     }
@@ -65,13 +65,13 @@ __global__ void __launch_bounds__(1024)
       for (long long j = threadIdx.x; j < n - packs * N; j += blockDim.x) {
         const float value = to_float(in[j < head ? j : j + packs * N]);
         const float higher = fmaxf(most, value);
-        sum = sum * __expf(most - higher) + __expf(value - higher);
+        sum = sum * fast_exp(most - higher) + fast_exp(value - higher);
         most = higher;
       }
     }
     float all[1] = {most};
     reduce.max(all);
-    float total[1] = {sum * __expf(most - all[0])};
+    float total[1] = {sum * fast_exp(most - all[0])};
     reduce.sum(total);
     if (threadIdx.x == 0 && row < rows) {
       const float log_sum = all[0] + logf(total[0]);

@@ -30,21 +30,22 @@ struct Taps {
     }
   }
 
-  /// One output from the WIDTH inputs that end with it, oldest first.
-  template <typename At>
-  __device__ Pack<T, VEC> apply(At at, bool activate) const {
+  /// One output from the WIDTH inputs that end with it: the earlier ones, oldest first, and the newest. The
+  /// earlier ones move on by one.
+  __device__ Pack<T, VEC> step(float (&past)[WIDTH - 1][VEC], const Pack<T, VEC>& newest,
+                               bool activate) const {
+    float last[VEC];
+    unpack(newest, last);
     float sum[VEC];
 #pragma unroll
     for (int j = 0; j < VEC; ++j) {
       sum[j] = bias[j];
-    }
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-      const Pack<T, VEC>& pack = at(i);
-#pragma unroll
-      for (int j = 0; j < VEC; ++j) {
-        sum[j] += tap[i][j] * to_float(pack.value[j]);
+      for (int i = 0; i < WIDTH - 1; ++i) {
+        sum[j] += tap[i][j] * past[i][j];
+        past[i][j] = i + 2 < WIDTH ? past[i + 1 < WIDTH - 1 ? i + 1 : i][j] : last[j];
       }
+      sum[j] += tap[WIDTH - 1][j] * last[j];
     }
     if (activate) {
 #pragma unroll

@@ -30,6 +30,11 @@ __device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
   }
 }
 
+/// Threads a block may have, with so many packs a thread: what registers allow.
+constexpr int row_threads(int packs, bool edges) {
+  return packs >= 8 ? (edges ? 384 : 512) : packs >= 4 ? 512 : 1024;
+}
+
 /// Elements between the last 16-byte boundary and `pointer`.
 template <typename T>
 __device__ inline int past_boundary(const T* pointer) {
@@ -76,30 +81,65 @@ __device__ inline RowPack<T> joined(const RowPack<T>& low, const RowPack<T>& hig
   return pack;
 }
 
-/// Elements at … at + k_pack - 1, all inside a row of n. With EDGES `row + at` may be any element's place; two
-/// aligned loads serve it where they stay inside the row.
+/// A row that is read at any element's place, k_pack elements at a time, all of them inside it: `load` for all
+/// packs first, so that the loads are in flight together, then `pack`. With EDGES that is two aligned loads, which
+/// never leave the row, shifted; without, one.
 template <bool EDGES, typename T>
-__device__ inline RowPack<T> load_near(const T* row, long long at, long long n) {
-  if constexpr (EDGES) {
-    const int shift = past_boundary(row + at);
-    if (shift != 0) {
+class NearRow {
+ public:
+  /// Packs to load ahead of their use: more would cost registers, and aligned loads need no help.
+  static constexpr int k_ahead = EDGES ? 2 : 1;
+
+  struct Loaded {
+    RowPack<T> low;
+    RowPack<T> high;
+  };
+
+  __device__ NearRow(const T* row, long long n)
+      : m_row(row), m_n(n), m_safe(EDGES && n >= 2 * N ? head_of(row, n) : -1) {}
+
+  __device__ Loaded load(long long at) const {
+    Loaded loaded;
+    if constexpr (EDGES) {
+      // Where one of the two would leave the row, `pack` reads element by element.
+      const int shift = past_boundary(m_row + at);
       const long long start = at - shift;
-      if (start >= 0 && start + 2 * k_pack<T> <= n) {
-        return joined<T>(load_pack<k_pack<T>>(row + start, 0), load_pack<k_pack<T>>(row + start, 1),
-                         shift);
+      if (m_safe >= 0) {
+        loaded.low = load_pack<N>(m_row + (start >= 0 ? start : m_safe), 0);
+        if (shift != 0) {
+          loaded.high = load_pack<N>(m_row + (start + 2 * N <= m_n ? start + N : m_safe), 0);
+        }
       }
-      RowPack<T> pack;
-#pragma unroll
-      for (int i = 0; i < k_pack<T>; ++i) {
-        pack.value[i] = row[at + i];
+    } else {
+      loaded.low = load_pack<N>(m_row + at, 0);
+    }
+    return loaded;
+  }
+
+  __device__ RowPack<T> pack(const Loaded& loaded, long long at) const {
+    if constexpr (EDGES) {
+      const int shift = past_boundary(m_row + at);
+      if (m_safe < 0 || (shift != 0 && (at < shift || at - shift + 2 * N > m_n))) {
+        return load_any<N>(m_row + at);
       }
-      return pack;
+      return joined<T>(loaded.low, loaded.high, shift);
+    } else {
+      return loaded.low;
     }
   }
-  return load_pack<k_pack<T>>(row + at, 0);
-}
 
-/// The store that matches load_near.
+  __device__ RowPack<T> read(long long at) const {
+    return pack(load(at), at);
+  }
+
+ private:
+  static constexpr int N = k_pack<T>;
+  const T* m_row;
+  long long m_n;
+  int m_safe;  ///< where a whole pack is, or -1
+};
+
+/// Stores a pack at any place with EDGES, else at one aligned to it.
 template <bool EDGES, typename T, int N>
 __device__ inline void store_near(T* to, const Pack<T, N>& pack) {
   if constexpr (EDGES) {
@@ -146,6 +186,24 @@ struct RowTile {
           use(i, k, static_cast<long long>(pack) * k_pack<T> + head[i]);
         }
       }
+    }
+  }
+
+  /// PART packs at a time: ahead(i, slot, at) for each, slot < PART, then use(i, k, slot, at) for each.
+  template <int PART, typename Ahead, typename Use>
+  __device__ void kept_in_parts(Ahead ahead, Use use) const {
+#pragma unroll
+    for (int part = 0; part < KEEP; part += PART) {
+      kept([&](int i, int k, long long at) {
+        if (k >= part && k < part + PART) {
+          ahead(i, k - part, at);
+        }
+      });
+      kept([&](int i, int k, long long at) {
+        if (k >= part && k < part + PART) {
+          use(i, k, k - part, at);
+        }
+      });
     }
   }
 

@@ -8,12 +8,14 @@
 /// large mean costs no digits. Threads and tunables: RowTile. Without EDGES all pointers are 16-byte aligned
 /// and cols is whole packs.
 template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
+__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES))
     layernorm(T* y, const T* x, const T* __restrict__ w, const T* __restrict__ b, long long rows,
               long long cols, float eps) {
   constexpr int N = k_pack<T>;
   __shared__ float scratch[RowReduce<ROWS>::k_scratch];
   RowReduce<ROWS> reduce(scratch);
+  const NearRow<EDGES, T> weights(w, cols);
+  const NearRow<EDGES, T> biases(b, cols);
   const float share = 1.0F / static_cast<float>(cols);
 
   each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
@@ -59,7 +61,8 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
     const auto factor_of = [&](int i) {
       return rsqrtf(squares[i] * share + eps);
     };
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack) {
+    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& weight,
+                            const RowPack<T>& bias) {
       const float factor = factor_of(i);
       float result[N];
 #pragma unroll
@@ -67,14 +70,12 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
         result[j] = (to_float(pack.value[j]) - mean[i]) * factor;
       }
       if (w != nullptr) {
-        const RowPack<T> weight = load_near<EDGES>(w, at, cols);
 #pragma unroll
         for (int j = 0; j < N; ++j) {
           result[j] *= to_float(weight.value[j]);
         }
       }
       if (b != nullptr) {
-        const RowPack<T> bias = load_near<EDGES>(b, at, cols);
 #pragma unroll
         for (int j = 0; j < N; ++j) {
           result[j] += to_float(bias.value[j]);
@@ -82,8 +83,28 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
       }
       store_near<EDGES>(y + (tile.first + i) * cols + at, rounded<T, N>(result));
     };
-    tile.kept([&](int i, int k, long long at) { finish(i, at, fresh<T>(kept[i][k])); });
-    tile.template rest<1>([&](int i, long long at) { finish(i, at, load(i, at)); });
+    using Near = NearRow<EDGES, T>;
+    typename Near::Loaded weight[ROWS][Near::k_ahead];
+    typename Near::Loaded bias[ROWS][Near::k_ahead];
+    tile.template kept_in_parts<Near::k_ahead>(
+        [&](int i, int slot, long long at) {
+          if (w != nullptr) {
+            weight[i][slot] = weights.load(at);
+          }
+          if (b != nullptr) {
+            bias[i][slot] = biases.load(at);
+          }
+        },
+        [&](int i, int k, int slot, long long at) {
+          finish(i, at, fresh<T>(kept[i][k]),
+                 w != nullptr ? weights.pack(weight[i][slot], at) : kept[i][k],
+                 b != nullptr ? biases.pack(bias[i][slot], at) : kept[i][k]);
+        });
+    tile.template rest<1>([&](int i, long long at) {
+      const RowPack<T> pack = load(i, at);
+      finish(i, at, pack, w != nullptr ? weights.read(at) : pack,
+             b != nullptr ? biases.read(at) : pack);
+    });
     tile.rim([&](int i, long long c) {
       const long long at = (tile.first + i) * cols + c;
       float result = (to_float(x[at]) - mean[i]) * factor_of(i);

@@ -121,11 +121,12 @@ struct BlockTile {
 /// blockDim.x threads share a block, blockDim.y such groups are in a thread block, and each has ROWS blocks; a
 /// thread keeps its first KEEP packs of each in registers. Without EDGES x is 16-byte aligned, y to k_pack<T>
 /// bytes, width is whole packs and divides cols.
-template <typename T, typename F, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
+template <typename T, typename F, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(row_threads(KEEP, EDGES))
     quantize_f8(F* y, float* scale, const T* x, long long rows, long long cols, long long height,
                 long long width) {
   constexpr int N = k_pack<T>;
+  constexpr int ROWS = 1;  // more were never faster
   __shared__ float scratch[RowReduce<ROWS>::k_scratch];
   RowReduce<ROWS> reduce(scratch);
   const long long blocks = (rows + height - 1) / height * ((cols + width - 1) / width);

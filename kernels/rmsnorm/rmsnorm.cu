@@ -7,7 +7,7 @@
 /// rounded to T, which is written over the residual. Threads and tunables: RowTile. Without EDGES x, y and w
 /// are 16-byte aligned and cols is whole packs; the residual may be misaligned in any case.
 template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
+__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES))
     rmsnorm(T* y, const T* x, const T* __restrict__ w, T* residual, long long rows, long long cols,
             float eps) {
   constexpr int N = k_pack<T>;
@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
   const float share = 1.0F / static_cast<float>(cols);
 
   // A residual that lies otherwise in its packs is right but slow: to hold both would cost registers.
+  const NearRow<EDGES, T> weights(w, cols);
   const bool alike = residual == nullptr || past_boundary(residual) == past_boundary(x);
 
   each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](RowTile<T, KEEP, ROWS, EDGES> tile) {
@@ -35,22 +36,16 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
       kept[i][k] = load_pack<N>(x + offset(i) + at, 0);
     });
     if (residual != nullptr) {
-      constexpr int k_part = KEEP < 4 ? KEEP : 4;  // at once, for the registers' sake
-#pragma unroll
-      for (int part = 0; part < KEEP; part += k_part) {
-        RowPack<T> more[ROWS][k_part];
-        tile.kept([&](int i, int k, long long at) {
-          if (k / k_part * k_part == part) {
-            more[i][k - part] = load_pack<N>(residual + offset(i) + at, 0);
-          }
-        });
-        tile.kept([&](int i, int k, long long at) {
-          if (k / k_part * k_part == part) {
-            kept[i][k] = added(kept[i][k], more[i][k - part]);
+      constexpr int k_more = 4 / ROWS;  // packs at once, for the registers' sake
+      RowPack<T> more[ROWS][k_more];
+      tile.template kept_in_parts<k_more>(
+          [&](int i, int slot, long long at) {
+            more[i][slot] = load_pack<N>(residual + offset(i) + at, 0);
+          },
+          [&](int i, int k, int slot, long long at) {
+            kept[i][k] = added(kept[i][k], more[i][slot]);
             store_pack(residual + offset(i) + at, 0, kept[i][k]);
-          }
-        });
-      }
+          });
     }
     float sum[ROWS] = {};
     tile.rim([&](int i, long long c) {
@@ -78,9 +73,8 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
     reduce.sum(sum);
 
     const auto factor_of = [&](int i) { return rsqrtf(sum[i] * share + eps); };
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack) {
+    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& weight) {
       const float factor = factor_of(i);
-      const RowPack<T> weight = load_near<EDGES>(w, at, cols);
       float result[N];
 #pragma unroll
       for (int j = 0; j < N; ++j) {
@@ -88,10 +82,16 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
       }
       store_near<EDGES>(y + offset(i) + at, rounded<T, N>(result));
     };
-    tile.kept([&](int i, int k, long long at) { finish(i, at, fresh<T>(kept[i][k])); });
+    using Weights = NearRow<EDGES, T>;
+    typename Weights::Loaded ahead[ROWS][Weights::k_ahead];
+    tile.template kept_in_parts<Weights::k_ahead>(
+        [&](int i, int slot, long long at) { ahead[i][slot] = weights.load(at); },
+        [&](int i, int k, int slot, long long at) {
+          finish(i, at, fresh<T>(kept[i][k]), weights.pack(ahead[i][slot], at));
+        });
     const T* again = residual != nullptr ? residual : x;
     tile.template rest<1>(
-        [&](int i, long long at) { finish(i, at, load_any<N>(again + offset(i) + at)); });
+        [&](int i, long long at) { finish(i, at, load_any<N>(again + offset(i) + at), weights.read(at)); });
     tile.rim([&](int i, long long c) {
       const float value = to_float(again[offset(i) + c]);
       y[offset(i) + c] = from_float<T>(value * factor_of(i) * to_float(w[c]));

@@ -6,12 +6,14 @@
 /// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * w[c] * silu(g[r, c]). Threads and tunables:
 /// RowTile. Without EDGES all pointers are 16-byte aligned and cols is whole packs.
 template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
+__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES))
     rmsnorm_gated(T* y, const T* x, const T* g, const T* __restrict__ w, long long rows,
                   long long cols, float eps) {
   constexpr int N = k_pack<T>;
   __shared__ float scratch[RowReduce<ROWS>::k_scratch];
   RowReduce<ROWS> reduce(scratch);
+  const NearRow<EDGES, T> weights(w, cols);
+  const bool alike = !EDGES || past_boundary(g) == past_boundary(x);
   const float share = 1.0F / static_cast<float>(cols);
 
   each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
@@ -22,10 +24,12 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
     // Both are read before the reduction, so that no row waits for memory twice.
     RowPack<T> kept[ROWS][KEEP];
     RowPack<T> gates[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long at) {
-      kept[i][k] = load(i, at);
-      gates[i][k] = load_near<EDGES>(g + offset(i), at, cols);
-    });
+    tile.kept([&](int i, int k, long long at) { kept[i][k] = load(i, at); });
+    if (alike) {
+      tile.kept([&](int i, int k, long long at) { gates[i][k] = load_pack<N>(g + offset(i) + at, 0); });
+    } else {
+      tile.kept([&](int i, int k, long long at) { gates[i][k] = load_any<N>(g + offset(i) + at); });
+    }
     float sum[ROWS] = {};
     tile.rim([&](int i, long long c) {
       const float value = to_float(x[offset(i) + c]);
@@ -36,9 +40,9 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
     reduce.sum(sum);
 
     const auto factor_of = [&](int i) { return rsqrtf(sum[i] * share + eps); };
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& gate) {
+    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& gate,
+                            const RowPack<T>& weight) {
       const float factor = factor_of(i);
-      const RowPack<T> weight = load_near<EDGES>(w, at, cols);
       float result[N];
 #pragma unroll
       for (int j = 0; j < N; ++j) {
@@ -47,9 +51,15 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
       }
       store_near<EDGES>(y + offset(i) + at, rounded<T, N>(result));
     };
-    tile.kept([&](int i, int k, long long at) { finish(i, at, fresh<T>(kept[i][k]), gates[i][k]); });
+    using Weights = NearRow<EDGES, T>;
+    typename Weights::Loaded ahead[ROWS][Weights::k_ahead];
+    tile.template kept_in_parts<Weights::k_ahead>(
+        [&](int i, int slot, long long at) { ahead[i][slot] = weights.load(at); },
+        [&](int i, int k, int slot, long long at) {
+          finish(i, at, fresh<T>(kept[i][k]), gates[i][k], weights.pack(ahead[i][slot], at));
+        });
     tile.template rest<1>([&](int i, long long at) {
-      finish(i, at, load(i, at), load_near<EDGES>(g + offset(i), at, cols));
+      finish(i, at, load(i, at), load_any<N>(g + offset(i) + at), weights.read(at));
     });
     tile.rim([&](int i, long long c) {
       const long long at = offset(i) + c;

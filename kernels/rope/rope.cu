@@ -15,13 +15,31 @@ __device__ inline void load_floats(const float* from, float (&to)[N]) {
   }
 }
 
+/// N elements at once, or, where VEC is 1 and so nothing is aligned, at any place.
+template <int N, int VEC, typename T>
+__device__ inline Pack<T, N> load(const T* from) {
+  if constexpr (VEC == 1) {
+    return load_any<N>(from);
+  } else {
+    return load_pack<N>(from, 0);
+  }
+}
+template <int VEC, typename T, int N>
+__device__ inline void store(T* to, const Pack<T, N>& pack) {
+  if constexpr (VEC == 1) {
+    store_any(to, pack);
+  } else {
+    store_pack(to, 0, pack);
+  }
+}
+
 /// Rotates the first `rotary` elements of every head by a token's angles and passes the others through.
 ///
 /// Pair i of a head is (x[2i], x[2i + 1]) when INTERLEAVED, else (x[i], x[i + rotary / 2]); it becomes (a cos - b
 /// sin, a sin + b cos) with cos and sin at [position, i]. Tokens are `stride` elements apart in x and y, their
 /// heads contiguous; y may be x. `positions` may be null: token t is at t. A position beyond the table
 /// gives NaN. A thread has VEC pairs of HEADS heads, and so reads their angles once; blockDim.x threads work on
-/// a token, blockDim.y tokens a block. All is whole packs of VEC elements, aligned to them.
+/// a token, blockDim.y tokens a block. Unless VEC is 1, all is whole packs of 16 bytes, aligned to them.
 template <typename T, int INTERLEAVED, int VEC, int HEADS>
 __global__ void __launch_bounds__(512)
     rope(T* y, const T* x, const float* __restrict__ cosines, const float* __restrict__ sines,
@@ -31,7 +49,8 @@ __global__ void __launch_bounds__(512)
   const int units = pairs / VEC;  // of a head
   const int items = units * ((heads + HEADS - 1) / HEADS);
   const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
-  constexpr int k_second = INTERLEAVED != 0 ? VEC : 0;
+  constexpr int k_stretches = INTERLEAVED != 0 ? 1 : 2;
+  constexpr int k_stretch = 2 * VEC / k_stretches;
 
   for (long long token = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
        token < tokens; token += step) {
@@ -43,17 +62,18 @@ __global__ void __launch_bounds__(512)
     for (int item = threadIdx.x; item < items; item += blockDim.x) {
       const int group = item / units;
       const int unit = item - group * units;
+      // Interleaved pairs are one stretch of 2 VEC elements, the others two stretches of VEC.
       const int low = INTERLEAVED != 0 ? 2 * unit * VEC : unit * VEC;
-      const int high = INTERLEAVED != 0 ? low + k_second : low + pairs;
-      Pack<T, VEC> a[HEADS];
-      Pack<T, VEC> b[HEADS];
+      Pack<T, k_stretch> values[HEADS][k_stretches];
 #pragma unroll
       for (int h = 0; h < HEADS; ++h) {
         const int head = group * HEADS + h;
         if (head < heads) {
-          const T* from = in + static_cast<long long>(head) * head_dim;
-          a[h] = load_pack<VEC>(from + low, 0);
-          b[h] = load_pack<VEC>(from + high, 0);
+          const T* from = in + static_cast<long long>(head) * head_dim + low;
+#pragma unroll
+          for (int s = 0; s < k_stretches; ++s) {
+            values[h][s] = load<k_stretch, VEC>(from + s * pairs);
+          }
         }
       }
       float cosine[VEC];
@@ -72,35 +92,31 @@ __global__ void __launch_bounds__(512)
       for (int h = 0; h < HEADS; ++h) {
         const int head = group * HEADS + h;
         if (head < heads) {
-          float first[VEC];
-          float second[VEC];
+          float turned[k_stretches][k_stretch];
+#pragma unroll
+          for (int s = 0; s < k_stretches; ++s) {
+            unpack(values[h][s], turned[s]);
+          }
 #pragma unroll
           for (int i = 0; i < VEC; ++i) {
-            // Where pair i stands in what was loaded: interleaved pairs are neighbours.
-            const int at = INTERLEAVED != 0 ? 2 * i : i;
-            const float u = to_float(at < VEC ? a[h].value[at % VEC] : b[h].value[at % VEC]);
-            const int next = at + 1;
-            const float v = to_float(INTERLEAVED == 0 ? b[h].value[i]
-                                     : next < VEC     ? a[h].value[next % VEC]
-                                                      : b[h].value[next % VEC]);
-            const float turned = u * cosine[i] - v * sine[i];
-            const float other = u * sine[i] + v * cosine[i];
-            if (INTERLEAVED == 0) {
-              first[i] = turned;
-              second[i] = other;
-            } else {
-              (at < VEC ? first : second)[at % VEC] = turned;
-              (next < VEC ? first : second)[next % VEC] = other;
-            }
+            float& a = INTERLEAVED != 0 ? turned[0][(2 * i) % k_stretch] : turned[0][i];
+            float& b = INTERLEAVED != 0 ? turned[0][(2 * i + 1) % k_stretch]
+                                        : turned[k_stretches - 1][i];
+            const float was = a;
+            a = was * cosine[i] - b * sine[i];
+            b = was * sine[i] + b * cosine[i];
           }
-          T* to = out + static_cast<long long>(head) * head_dim;
-          store_pack(to + low, 0, rounded<T, VEC>(first));
-          store_pack(to + high, 0, rounded<T, VEC>(second));
+          T* to = out + static_cast<long long>(head) * head_dim + low;
+#pragma unroll
+          for (int s = 0; s < k_stretches; ++s) {
+            store<VEC>(to + s * pairs, rounded<T, k_stretch>(turned[s]));
+          }
         }
       }
     }
     if (y != x) {
       const int rest = (head_dim - 2 * pairs) / VEC;
+#pragma unroll 4
       for (int item = threadIdx.x; item < rest * heads; item += blockDim.x) {
         const int head = item / rest;
         const long long at =

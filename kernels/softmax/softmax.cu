@@ -9,14 +9,14 @@ __device__ inline float exponential(float x) {
   if constexpr (sizeof(T) == 4) {
     return expf(x);
   } else {
-    return __expf(x);
+    return fast_exp(x);
   }
 }
 
 /// y[r, c] = e^(x[r, c] - m) / sum over c of e^(x[r, c] - m), m the largest of row r. Threads and tunables:
 /// RowTile. A row with a NaN, with +infinity, or of -infinity only becomes NaN.
 template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
+__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES))
     softmax(T* y, const T* x, long long rows, long long cols) {
   constexpr int N = k_pack<T>;
   __shared__ float scratch[RowReduce<ROWS>::k_scratch];
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
     reduce.sum(sum);
 
     const auto finish = [&](int i, long long at, const RowPack<T>& pack) {
-      const float factor = __fdividef(1.0F, sum[i]);
+      const float factor = fast_reciprocal(sum[i]);
       float result[N];
 #pragma unroll
       for (int j = 0; j < N; ++j) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(KEEP* ROWS >= 4 ? 512 : 1024)
     tile.template rest<1>([&](int i, long long at) { finish(i, at, load(i, at)); });
     tile.rim([&](int i, long long c) {
       const long long at = (tile.first + i) * cols + c;
-      y[at] = from_float<T>(exponential<T>(to_float(x[at]) - most[i]) * __fdividef(1.0F, sum[i]));
+      y[at] = from_float<T>(exponential<T>(to_float(x[at]) - most[i]) * fast_reciprocal(sum[i]));
     });
   });
 }

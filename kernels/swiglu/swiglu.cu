@@ -20,27 +20,29 @@ __global__ void __launch_bounds__(512)
       continue;
     }
     const T* in = gate + row * stride;
+    const NearRow<EDGES, T> ups(up + row * stride, cols);
     const int head = EDGES ? head_of(in, cols) : 0;
     const long long packs = (cols - head) / N;
     const long long first = (tile - band * stretches) * stretch + threadIdx.x;
     RowPack<T> gates[KEEP];
-    RowPack<T> ups[KEEP];
+    typename NearRow<EDGES, T>::Loaded ahead[KEEP];
 #pragma unroll
     for (int k = 0; k < KEEP; ++k) {
       const long long pack = first + k * blockDim.x;
       if (pack < packs) {
         gates[k] = load_pack<N>(in + head, pack);
-        ups[k] = load_near<EDGES>(up + row * stride, pack * N + head, cols);
+        ahead[k] = ups.load(pack * N + head);
       }
     }
 #pragma unroll
     for (int k = 0; k < KEEP; ++k) {
       const long long pack = first + k * blockDim.x;
       if (pack < packs) {
+        const RowPack<T> factors = ups.pack(ahead[k], pack * N + head);
         float result[N];
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          result[j] = silu(to_float(gates[k].value[j])) * to_float(ups[k].value[j]);
+          result[j] = silu(to_float(gates[k].value[j])) * to_float(factors.value[j]);
         }
         store_near<EDGES>(y + row * cols + pack * N + head, rounded<T, N>(result));
       }
