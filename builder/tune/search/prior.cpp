@@ -78,9 +78,13 @@ class PriorTable {
 
   /// Guesses by what is alike: the mean of the nearest, weighted by 1 / distance².
   [[nodiscard]] double guess(ConfigIndex config) {
-    constexpr std::size_t k_sample = 400;
+    // Enough to guess well, few enough that a million configs are guessed in a second or two.
+    constexpr std::size_t k_most = 400;
+    constexpr std::size_t k_least = 20;
+    constexpr std::size_t k_work = 40'000'000;
     if (m_sample.empty()) {
-      const std::size_t stride = m_known.size() / k_sample + 1;
+      const std::size_t count = std::clamp(k_work / m_space.size(), k_least, k_most);
+      const std::size_t stride = m_known.size() / count + 1;
       std::size_t place = 0;
       for (const auto& entry : m_known) {
         if (place++ % stride == 0) {
