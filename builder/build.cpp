@@ -18,6 +18,7 @@
 #include "builder/compile/compile_task.hpp"
 #include "builder/key/explain.hpp"
 #include "core/base/file.hpp"
+#include "store/changes.hpp"
 
 namespace cubinary::builder {
 
@@ -452,6 +453,10 @@ class Build {
             }
           }
           TRY(store::set_current(writer, kernel.manifest.name, target.text(), ids));
+        }
+        if (m_summary.compiled > 0) {
+          TRY(store::record_change(writer, "build", kernel.manifest.name,
+                                   {{"compiled", m_summary.compiled}}));
         }
         current.push_back(std::move(built));
       }

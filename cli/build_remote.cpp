@@ -103,13 +103,22 @@ Result<void> RemoteBuild::send_group(const std::string& kernel_name, const std::
   if (!kernel) {
     return fail(core::ErrorCode::internal, "kernel " + kernel_name + " is not in its own build");
   }
-  if (!batch.empty()) {
-    TRY(m_remote.post_bytes("/api/v1/artifacts", k_artifacts_type, batch,
-                            {{"kernel", kernel_name}, {"target", target}}));
+  const json::Value request(
+      json::Object{{"kernel", store::to_json(*kernel)}, {"candidates", std::move(candidates)}});
+  // A gc there, between the two requests, takes artifacts that nothing names yet: then once more.
+  for (bool again = true;; again = false) {
+    if (!batch.empty()) {
+      TRY(m_remote.post_bytes("/api/v1/artifacts", k_artifacts_type, batch,
+                              {{"kernel", kernel_name}, {"target", target}}));
+    }
+    const auto sent_candidates = m_remote.post("/api/v1/candidates", request);
+    if (sent_candidates) {
+      return {};
+    }
+    if (!again || sent_candidates.error().code != core::ErrorCode::not_found) {
+      return fail(sent_candidates.error());
+    }
   }
-  TRY(m_remote.post("/api/v1/candidates", json::Object{{"kernel", store::to_json(*kernel)},
-                                                       {"candidates", std::move(candidates)}}));
-  return {};
 }
 
 Result<void> RemoteBuild::finish(const builder::BuildSummary& summary) {

@@ -9,6 +9,7 @@
 
 #include "builder/tune/ledger.hpp"
 #include "cli/command.hpp"
+#include "cli/remote_ledger.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/store_choice.hpp"
 #include "cli/table.hpp"
@@ -74,11 +75,13 @@ Result<int> run(Options& options) {
   std::optional<store::Store> store;
   std::unique_ptr<builder::Ledger> ledger;
   if (options.store.remote()) {
-    return fail(ErrorCode::unsupported, "tuning through a server is not possible yet");
+    TRY_ASSIGN(Remote remote, Remote::open(options.store));
+    ledger = make_remote_ledger(std::move(remote));
+  } else {
+    TRY_ASSIGN(store, store::Store::open(options.store.file,
+                                         {store::Access::write, false, "cubinary tune"}));
+    TRY_ASSIGN(ledger, builder::make_store_ledger(*store));
   }
-  TRY_ASSIGN(store, store::Store::open(options.store.file,
-                                       {store::Access::write, false, "cubinary tune"}));
-  TRY_ASSIGN(ledger, builder::make_store_ledger(*store));
 
   const TuneStyle style = options.json                 ? TuneStyle::json
                           : isatty(STDOUT_FILENO) != 0 ? TuneStyle::terminal

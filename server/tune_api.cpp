@@ -115,7 +115,7 @@ Result<Response> TuneApi::answer(const Request& request, const RouteMatch& match
     case Route::journal:
       return journal(request);
     default:
-      return put_tuning(request);
+      return request.method == "POST" ? put_tuning(request) : tuning(request);
   }
 }
 
@@ -177,12 +177,30 @@ Result<Response> TuneApi::put_measurements(const Request& request) const {
     TRY_ASSIGN(store::Measurement measurement, store::measurement_from_json(node));
     measurements.push_back(std::move(measurement));
   }
+  // What runs next is noted in the step that keeps what ran before.
+  std::vector<store::JournalEntry> next;
+  TRY_ASSIGN(const json::Node launches, top.find("next"));
+  if (launches.exists()) {
+    TRY_ASSIGN(const auto entries, launches.elements());
+    for (const json::Node& node : entries) {
+      TRY_ASSIGN(store::JournalEntry entry, store::journal_from_json(node));
+      next.push_back(std::move(entry));
+    }
+  }
   json::Array ids;
   const auto body = [&](store::Writer& writer) -> Result<void> {
     ids.clear();
     for (const store::Measurement& measurement : measurements) {
+      TRY_ASSIGN(const auto same, store::find_same_measurement(writer.reader(), measurement));
+      if (same) {
+        ids.emplace_back(*same);
+        continue;
+      }
       TRY_ASSIGN(const store::MeasurementId id, store::put_measurement(writer, measurement));
       ids.emplace_back(id);
+    }
+    for (const store::JournalEntry& entry : next) {
+      TRY(store::put_journal(writer, entry));
     }
     return {};
   };
@@ -249,6 +267,33 @@ Result<Response> TuneApi::journal(const Request& request) const {
     return running ? store::put_journal(writer, entry) : store::drop_journal(writer, entry);
   }));
   return json_response(json::Object{{"candidate", entry.candidate}});
+}
+
+Result<Response> TuneApi::tuning(const Request& request) const {
+  json::Object asked;
+  for (const auto& [name, value] : request.query) {
+    if (name == "types" || name == "shape") {
+      auto parsed = json::parse(value);
+      if (!parsed) {
+        return fail(ErrorCode::usage, name + ": " + parsed.error().message);
+      }
+      asked.insert_or_assign(name, *std::move(parsed));
+    } else {
+      asked.insert_or_assign(name, value);
+    }
+  }
+  const json::Value document(std::move(asked));
+  const auto job = store::job_from_json(json::Node(document, "the query"));
+  if (!job) {
+    return fail(ErrorCode::usage, job.error().message);
+  }
+  TRY_ASSIGN(const store::Reader reader, m_store->reader());
+  TRY_ASSIGN(const auto found, store::find_tuning(reader, *job));
+  json::Array newest;
+  if (found) {
+    newest.emplace_back(store::to_json(*found));
+  }
+  return json_response(std::move(newest));
 }
 
 Result<Response> TuneApi::put_tuning(const Request& request) const {

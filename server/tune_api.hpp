@@ -25,6 +25,7 @@ class TuneApi {
   [[nodiscard]] core::Result<Response> acquire(const Request& request) const;
   [[nodiscard]] core::Result<Response> lease(const Request& request, std::string_view id) const;
   [[nodiscard]] core::Result<Response> journal(const Request& request) const;
+  [[nodiscard]] core::Result<Response> tuning(const Request& request) const;
   [[nodiscard]] core::Result<Response> put_tuning(const Request& request) const;
 
   store::Store* m_store;

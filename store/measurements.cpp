@@ -141,6 +141,19 @@ Result<MeasurementId> put_measurement(Writer& writer, const Measurement& measure
   return id;
 }
 
+Result<std::optional<MeasurementId>> find_same_measurement(const Reader& reader,
+                                                           const Measurement& measurement) {
+  return reader.connection().find_integer(
+      "SELECT m.id FROM measurement m JOIN json_value s ON s.id = m.shape_id "
+      "JOIN json_value g ON g.id = m.config_id "
+      "WHERE m.candidate_id = ?1 AND m.session_id = ?2 AND s.json = ?3 AND g.json = ?4 AND "
+      "m.status = ?5 AND m.stage = ?6 AND m.samples_us = ?7 AND m.message = ?8",
+      measurement.candidate, measurement.session, core::to_json(measurement.shape),
+      core::to_json(measurement.config), static_cast<int>(measurement.status),
+      static_cast<int>(measurement.stage), std::as_bytes(std::span(measurement.samples_us)),
+      measurement.message);
+}
+
 Result<void> for_each_measurement(const Reader& reader, const MeasurementFilter& filter,
                                   const std::function<Result<void>(const MeasurementRow&)>& visit) {
   const auto text = [](const auto& value) {

@@ -74,6 +74,11 @@ struct Measurement {
 [[nodiscard]] core::Result<MeasurementId> put_measurement(Writer& writer,
                                                           const Measurement& measurement);
 
+/// The measurement of this candidate, session, shape and config with this very outcome, to the last
+/// sample: one that was sent twice.
+[[nodiscard]] core::Result<std::optional<MeasurementId>> find_same_measurement(
+    const Reader& reader, const Measurement& measurement);
+
 /// A measurement with what it was made of.
 struct MeasurementRow {
   Measurement measurement;

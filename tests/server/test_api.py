@@ -237,11 +237,50 @@ class Tune(Api):
         for key, value in measurement.items():
             self.assertEqual(row[key], value, key)
         self.assertEqual((row["id"], row["device_class"], row["current"]), (ids[0], DEVICE, True))
+        # Sent again, its answer lost, it is the same one.
+        again = self.good("tune", "POST", "measurements", {"measurements": [measurement]})["ids"]
+        self.assertEqual(again, ids)
         before = self.stats()["measurements"]
+        self.assertEqual(before, 1)
         answer = self.as_("tune", "POST", "measurements",
                           {"measurements": [measurement, {**measurement, "candidate": 999}]})
         self.assertGreaterEqual(answer.status, 400)
         self.assertEqual(self.stats()["measurements"], before)
+
+    def test_what_came_of_a_job_and_what_was_running(self):
+        session = self.session()
+        candidate = next(one for one in self.ask("/api/v1/candidates?kernel=scale").json()
+                         if one["types"] == {"T": "f32"} and one["config"] == {"VEC": 1})
+        entry = {"candidate": candidate["id"], "shape": {"n": 1024}, "config": {"VEC": 1, "WARPS": 4},
+                 "device_class": DEVICE}
+        measurement = {**entry, "session": session, "status": "ok", "samples_us": [2.5], "median_us": 2.5,
+                       "interval_us": 0.5}
+        del measurement["device_class"]
+        self.good("tune", "PUT", "journal", entry)
+        left = self.good("tune", "POST", "journal", self.job)
+        self.assertEqual([(one["candidate"], one["attempts"]) for one in left], [(candidate["id"], 1)])
+        # A result takes its note back, and the next launch is noted in the same step.
+        later = {**entry, "config": {"VEC": 1, "WARPS": 8}}
+        ids = self.good("tune", "POST", "measurements", {"measurements": [measurement], "next": [later]})["ids"]
+        left = self.good("tune", "POST", "journal", self.job)
+        self.assertEqual([one["config"] for one in left], [later["config"]])
+        self.good("tune", "PUT", "journal", {**later, "running": False})
+        self.assertEqual(self.good("tune", "POST", "journal", self.job), [])
+        tuning = {"job": self.job, "session": session, "recipe": digest(b"recipe"), "strategy": "exhaustive",
+                  "configs": 4, "measured": 1, "failed": 0, "complete": True, "seconds": 1.5,
+                  "finalists": [{"measurement": ids[0], "tied": False}], "baseline": ids[0]}
+        self.good("tune", "POST", "tunings", tuning, status=(201,))
+        query = "&".join(f"{key}={json.dumps(value) if isinstance(value, dict) else value}"
+                         for key, value in self.job.items()).replace(" ", "").replace('"', "%22")
+        (found,) = self.ask("/api/v1/tunings?" + query).json()
+        for key, value in tuning.items():
+            self.assertEqual(found[key], value, key)
+        winners = self.ask("/api/v1/audit/winners").json()["winners"]
+        self.assertEqual([winner["kernel"] for winner in winners], ["scale"])
+        csv = self.ask("/api/v1/audit/winners?format=csv")
+        self.assertTrue(csv.headers["content-type"].startswith("text/csv"))
+        self.assertEqual(len(csv.body.decode().splitlines()), 2)
+        self.assertEqual(self.ask("/api/v1/audit/nothing").status, 400)
 
     def test_a_lease_keeps_others_off_and_ends(self):
         ask = {"job": self.job, "owner": "gpu-1", "seconds": 60}
@@ -495,9 +534,11 @@ class Hardship(Api):
         head = (f"PUT /api/v1/artifacts/{digest(b'x')} HTTP/1.1\r\nHost: localhost\r\n"
                 f"Authorization: Bearer {self.told['publish_token']}\r\nContent-Length: 800000\r\n\r\n").encode()
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as first:
-            first.sendall(head + b"y")
-            self.eventually(lambda: self.raw(head).startswith(b"HTTP/1.1 503 "))
-            self.assertIn(b"Retry-After: 1\r\n", self.raw(head))
+            first.sendall(head[:-2] + b"Expect: 100-continue\r\n\r\n")
+            self.assertTrue(first.recv(65536).startswith(b"HTTP/1.1 100 "))
+            refused = self.raw(head)
+            self.assertTrue(refused.startswith(b"HTTP/1.1 503 "), refused[:200])
+            self.assertIn(b"Retry-After: 1\r\n", refused)
         self.eventually(lambda: self.as_("publish", "PUT", f"artifacts/{digest(b'x')}", body=b"x").status == 200)
 
     def test_a_client_gone_in_the_middle_of_an_upload(self):
