@@ -37,10 +37,13 @@ sys.path.insert(0, str(ROOT / "tests" / "blackbox"))
 import triton_folder  # noqa: E402
 
 
+WORDS = ["tt.load", "arith.addf", "tensor<128xf32>", "%arg0", "mov.b32", "ld.global.v4.b32", "cf.br", "ttg.local_alloc"]
+LINES = [f"{word} %{number}, %{7 * number % 1000} {{\n" for word in WORDS for number in range(0, 1000, 9)]
+
+
 def text(rng, size):
     """Something that compresses as intermediate code does."""
-    words = ["tt.load", "arith.addf", "tensor<128xf32>", "%arg0", "mov.b32", "ld.global.v4.b32", "\n", ", ", " {", "}"]
-    return "".join(f"{rng.choice(words)} %{rng.randrange(1000)}" for _ in range(size // 12)).encode()
+    return "".join(rng.choices(LINES, k=size // 24)).encode()
 
 
 def fill(capture, entries, rng):

@@ -165,7 +165,7 @@ TEST_CASE("no damaged module is read beyond its end, or for ever") {
     (void)builder::inspect_host_module(core::ByteView(module).first(size));
   }
   for (std::size_t at = 0; at < module.size(); ++at) {
-    for (const unsigned char value : {0x00, 0x01, 0x7f, 0xff}) {
+    for (const unsigned value : {0x00U, 0x01U, 0x7fU, 0xffU}) {
       core::Bytes changed = module;
       changed[at] = static_cast<std::byte>(value);
       (void)builder::inspect_host_module(changed);
