@@ -20,8 +20,9 @@ constexpr double k_near = 1.03;  ///< of the best median of the search
 constexpr std::size_t k_least_rounds = 30;
 constexpr std::size_t k_most_rounds = 600;
 constexpr double k_resolution =
-    0.0015;                      ///< half width of a difference / median that is good enough
-constexpr double k_tie = 0.005;  ///< a difference beyond this is none, however uncertain
+    0.0015;                          ///< half width of a difference / median that is good enough
+constexpr double k_precise = 0.003;  ///< half width of the leader's interval / median
+constexpr double k_tie = 0.005;      ///< a difference beyond this is none, however uncertain
 constexpr double k_request_us = 20'000;
 constexpr double k_run_off_us = 2'500'000;
 
@@ -145,13 +146,14 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
         const auto leader = std::ranges::min_element(runners, {}, [](const auto& runner) {
           return median_interval(runner.samples_us).median;
         });
+        const MedianInterval best = median_interval(leader->samples_us);
+        const double median = best.median;
         const bool sure = std::ranges::all_of(runners, [&](const store::Measurement& runner) {
           const MedianInterval d = paired_difference(leader->samples_us, runner.samples_us);
-          const double median = median_interval(leader->samples_us).median;
           return &runner == &*leader || d.low > k_tie * median ||
                  d.half_width() <= std::max(k_resolution * median, m_session.tick_us() / 4);
         });
-        if (sure) {
+        if (sure && best.half_width() <= std::max(k_precise * median, m_session.tick_us())) {
           break;
         }
       }

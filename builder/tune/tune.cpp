@@ -233,11 +233,11 @@ class Tuner {
     return {};
   }
 
-  /// Whether the job has a winner of this recipe and driver.
+  /// Whether the job has a winner of this recipe and driver, found among these configs.
   Result<bool> is_known(const JobPlan& plan) {
     TRY_ASSIGN(const auto tuning, m_ledger.tuning(plan.job()));
     if (!tuning || !tuning->complete || tuning->finalists.empty() ||
-        tuning->recipe != plan.recipe()) {
+        tuning->recipe != plan.recipe() || tuning->configs != plan.space().size()) {
       return false;
     }
     if (m_drivers.empty()) {
