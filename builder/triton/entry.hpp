@@ -8,8 +8,7 @@
 
 /// Reading one entry of a capture folder or a Triton cache; what `read_triton_folder` is made of.
 ///
-/// Errors say in one sentence what is wrong with the entry, which the caller names; `io` and
-/// `permission` are the disk's.
+/// Errors say in one sentence what is wrong with the entry, which the caller names.
 namespace cubinary::builder {
 
 /// `entries/<key>`, whose cubinary.json says what it is.

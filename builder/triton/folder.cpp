@@ -132,14 +132,11 @@ class Walk {
     return there;
   }
 
-  /// What cannot be used is told and passed over; only a failing disk ends the walk.
+  /// What cannot be used is told and passed over: one entry must not cost the others.
   template <typename T>
   Result<void> hand_on(Result<T> item, const fs::path& path) {
     if (item) {
       return m_visit(*std::move(item));
-    }
-    if (item.error().code == ErrorCode::io || item.error().code == ErrorCode::permission) {
-      return fail(std::move(item).error());
     }
     m_note(path.filename().string() + ": " + item.error().message);
     return {};

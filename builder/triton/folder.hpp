@@ -39,7 +39,8 @@ using TritonNote = std::function<void(const std::string&)>;
 /// programs are killed half-way. Checked are the group's files, the key against the metadata, the
 /// cubin against the target, the module against machine and ABI.
 ///
-/// Errors: `not_found` for no such folder, `io`, and `visit`'s own.
+/// Errors: `not_found` for no such folder, `io` and `permission` for one that cannot be listed, and
+/// `visit`'s own.
 [[nodiscard]] core::Result<void> read_triton_folder(
     const std::filesystem::path& folder, const TritonFolderOptions& options,
     const std::function<core::Result<void>(TritonItem)>& visit, const TritonNote& note);
