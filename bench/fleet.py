@@ -157,7 +157,7 @@ def main():
             server, port = serve("--behind-proxy")
             edge_port = port + 1 if port < 65000 else port - 1
             edge, context = start_edge(folder, port, edge_port, [  # here all clients are one address
-                ("limit_conn peers 512", "limit_conn peers 100000"), ("rate=200r/s", "rate=100000r/s"),
+                ("limit_conn peers 512", "limit_conn peers 65000"), ("rate=200r/s", "rate=100000r/s"),
                 ("burst=2000", "burst=100000")])
             running.append(edge)
             time.sleep(1)

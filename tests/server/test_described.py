@@ -20,7 +20,7 @@ class Described(serving.Case):
         done = subprocess.run(
             [PROGRAM, "run", harness.SOURCE / "schema" / "openapi.yaml", "--url", f"http://127.0.0.1:{self.port}",
              "--header", f"Authorization: Bearer {token}", "--seed", "1", "--generation-deterministic",
-             "--max-examples", "5", "--max-time", "40", "--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all",
+             "--max-examples", "5", "--max-time", "25", "--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all",
              "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,"
              "response_schema_conformance,unsupported_method", "--no-color", *more],
             capture_output=True, text=True, timeout=280, cwd=self.tmp, check=False)
