@@ -241,7 +241,8 @@ TEST_CASE("The answers as JSON and CSV") {
 
   const auto coverage = must(store::audit(reader, "coverage", {}));
   const core::json::Node top(coverage, "coverage");
-  const auto kernels = must(must(top.at("kernels")).elements());
+  const core::json::Node list = must(top.at("kernels"));
+  const auto kernels = must(list.elements());
   REQUIRE(kernels.size() == 2);
   CHECK(must(kernels[0].integer("jobs", 0, 100)) == 4);
   CHECK(must(kernels[0].integer("budget", 0, 100)) == 1);
