@@ -31,7 +31,7 @@ __device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
 }
 
 /// Threads a block may have, with so many packs a thread: what registers allow.
-constexpr int row_threads(int packs, bool edges) {
+__host__ __device__ constexpr int row_threads(int packs, bool edges) {
   return packs >= 8 ? (edges ? 384 : 512) : packs >= 4 ? 512 : 1024;
 }
 
