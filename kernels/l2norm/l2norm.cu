@@ -5,7 +5,7 @@
 
 /// y[r, c] = x[r, c] / sqrt(sum over c of x[r, c]^2 + eps). Threads and tunables: RowTile.
 template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES))
+__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1))
     l2norm(T* y, const T* x, long long rows, long long cols, float eps) {
   constexpr int N = k_pack<T>;
   __shared__ float scratch[RowReduce<ROWS>::k_scratch];
