@@ -38,8 +38,8 @@ __device__ inline void store(T* to, const Pack<T, N>& pack) {
 /// Pair i of a head is (x[2i], x[2i + 1]) when INTERLEAVED, else (x[i], x[i + rotary / 2]); it becomes (a cos - b
 /// sin, a sin + b cos) with cos and sin at [position, i]. Tokens are `stride` elements apart in x and y, their
 /// heads contiguous; y may be x. `positions` may be null: token t is at t. A position beyond the table
-/// gives NaN. A thread has VEC pairs of HEADS heads, and so reads their angles once; blockDim.x threads work on
-/// a token, blockDim.y tokens a block. Unless VEC is 1, all is whole packs of 16 bytes, aligned to them.
+/// gives NaN. A thread has VEC pairs of HEADS heads, and so reads their angles once; blockDim.x
+/// threads of gridDim.y blocks work on a token, blockDim.y tokens a block. Unless VEC is 1, all is whole packs of 16 bytes, aligned to them.
 template <typename T, int INTERLEAVED, int VEC, int HEADS>
 __global__ void __launch_bounds__(512)
     rope(T* y, const T* x, const float* __restrict__ cosines, const float* __restrict__ sines,
@@ -49,6 +49,8 @@ __global__ void __launch_bounds__(512)
   const int units = pairs / VEC;  // of a head
   const int items = units * ((heads + HEADS - 1) / HEADS);
   const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
+  const int mine = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  const int stride_y = static_cast<int>(gridDim.y * blockDim.x);
   constexpr int k_stretches = INTERLEAVED != 0 ? 1 : 2;
   constexpr int k_stretch = 2 * VEC / k_stretches;
 
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(512)
         static_cast<unsigned long long>(position) < static_cast<unsigned long long>(table);
     const T* in = x + token * stride;
     T* out = y + token * stride;
-    for (int item = threadIdx.x; item < items; item += blockDim.x) {
+    for (int item = mine; item < items; item += stride_y) {
       const int group = item / units;
       const int unit = item - group * units;
       // Interleaved pairs are one stretch of 2 VEC elements, the others two stretches of VEC.
@@ -117,7 +119,7 @@ __global__ void __launch_bounds__(512)
     if (y != x) {
       const int rest = (head_dim - 2 * pairs) / VEC;
 #pragma unroll 4
-      for (int item = threadIdx.x; item < rest * heads; item += blockDim.x) {
+      for (int item = mine; item < rest * heads; item += stride_y) {
         const int head = item / rest;
         const long long at =
             static_cast<long long>(head) * head_dim + 2 * pairs + (item - head * rest) * VEC;

@@ -144,6 +144,7 @@ def main():
     parser.add_argument("--kernel", default="*")
     parser.add_argument("--quick", action="store_true", help="two placements, two configs")
     parser.add_argument("--small", action="store_true", help="only shapes of less than 2^18 elements")
+    parser.add_argument("--dtype", help="only this one")
     parser.add_argument("--cache", default="/tmp/cubinary-catalogue")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only-compile", metavar="TARGET")
@@ -169,6 +170,8 @@ def main():
         started, runs = time.monotonic(), report.runs
         manifest = Manifest(KERNELS / name)
         for types, axes in combinations(manifest):
+            if options.dtype not in (None, types["T"]):
+                continue
             library = found[key(name, types, axes)]
             library.load()
             for case in CASES[name]:
