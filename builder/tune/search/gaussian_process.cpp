@@ -17,10 +17,10 @@ struct Belief {
   double mean;
   double deviation;
 };
-constexpr Belief k_length{std::log(0.8), 0.9};
-constexpr Belief k_mixture{0, 1.5};
-constexpr Belief k_noise{std::log(1e-3), 1.5};  // variance ratio
-constexpr Belief k_slope{0.7, 1.6};             // in deviations of the process
+const Belief k_length{std::log(0.8), 0.9};
+const Belief k_mixture{0, 1.5};
+const Belief k_noise{std::log(1e-3), 1.5};  // variance ratio
+const Belief k_slope{0.7, 1.6};             // in deviations of the process
 
 double penalty(double value, const Belief& belief) {
   const double z = (value - belief.mean) / belief.deviation;

@@ -197,7 +197,7 @@ TEST_CASE("Coverage says what a client would be served for every tuned shape") {
   const auto transferred = std::count_if(after.begin(), after.end(), [](const auto& job) {
     return job.coverage == Coverage::other_class;
   });
-  CHECK(transferred == 2);  // the small device's f16, both shapes
+  CHECK(transferred == 1);  // the small device's f16 at 4096; at 1024 it has a doubtful result
 }
 
 TEST_CASE("Stale winners: another driver, another source") {
