@@ -84,9 +84,28 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
   commit_copies();
 
+  // Queries stay in registers where there is room; elsewhere they are loaded again for each block.
+  constexpr bool keep_q = D / 16 * ROWS / 16 * 4 <= (D == 64 ? 32 : D == 256 ? 64 : 0);
+  unsigned fragment_q[keep_q ? D / 16 : 2][tiles_m][4];
   const unsigned lane_q = chunk_offset<D>(warp * ROWS + lane % 16, lane / 16);
   const unsigned lane_k = chunk_offset<D>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
   const unsigned lane_v = chunk_offset<D>(lane % 16, lane / 16);
+
+  const auto load_q = [&](int step) {
+#pragma unroll
+    for (int i = 0; i < tiles_m; ++i) {
+      load_matrices(fragment_q[keep_q ? step : step & 1][i],
+                    q_tile + (lane_q ^ step * 32) + i * 16 * row_bytes);
+    }
+  };
+  if (keep_q) {
+    wait_copies<0>();
+    __syncthreads();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step) {
+      load_q(step);
+    }
+  }
 
   for (int block = 0; block < blocks; ++block) {
     wait_copies<0>();
@@ -98,57 +117,49 @@ __global__ void __launch_bounds__(32 * WARPS)
     const unsigned k_tile = kv_tiles + (block & 1) * 2 * tile_bytes;
     const unsigned v_tile = k_tile + tile_bytes;
 
+    // Loads run ahead of products by a batch: ldmatrix is slow to answer when shared memory is
+    // busy.
     float score[tiles_m][tiles_n][4] = {};
-    {
-      unsigned fragment_q[2][tiles_m][4];
-      unsigned fragment_k[4][4];
-      const auto load_q = [&](int step) {
+    unsigned fragment_k[2][tiles_n / 2][4];
+    const auto load_step = [&](int step) {
+      if (!keep_q) {
+        load_q(step);
+      }
+#pragma unroll
+      for (int j = 0; j < tiles_n / 2; ++j) {
+        load_matrices(fragment_k[step & 1][j], k_tile + (lane_k ^ step * 32) + j * 16 * row_bytes);
+      }
+    };
+    load_step(0);
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step) {
+      if (step + 1 < D / 16) {
+        load_step(step + 1);
+      }
+#pragma unroll
+      for (int j = 0; j < tiles_n; ++j) {
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
-          load_matrices(fragment_q[step & 1][i],
-                        q_tile + (lane_q ^ step * 32) + i * 16 * row_bytes);
-        }
-      };
-      const auto load_k = [&](int at) {  // at: step, then keys
-        const int step = at / (tiles_n / 2);
-        const int pair = at % (tiles_n / 2);
-        load_matrices(fragment_k[at & 3], k_tile + (lane_k ^ step * 32) + pair * 16 * row_bytes);
-      };
-      load_q(0);
-      load_k(0);
-      load_k(1);
-      load_k(2);
-#pragma unroll
-      for (int at = 0; at < D / 16 * (tiles_n / 2); ++at) {
-        const int step = at / (tiles_n / 2);
-        const int pair = at % (tiles_n / 2);
-        if (pair == 0 && step + 1 < D / 16) {
-          load_q(step + 1);
-        }
-        if (at + 3 < D / 16 * (tiles_n / 2)) {
-          load_k(at + 3);
-        }
-#pragma unroll
-        for (int i = 0; i < tiles_m; ++i) {
-          multiply_add<T>(score[i][pair * 2], fragment_q[step & 1][i], fragment_k[at & 3][0],
-                          fragment_k[at & 3][1]);
-          multiply_add<T>(score[i][pair * 2 + 1], fragment_q[step & 1][i], fragment_k[at & 3][2],
-                          fragment_k[at & 3][3]);
+          multiply_add<T>(score[i][j], fragment_q[keep_q ? step : step & 1][i],
+                          fragment_k[step & 1][j / 2][j % 2 * 2],
+                          fragment_k[step & 1][j / 2][j % 2 * 2 + 1]);
         }
       }
     }
 
-    unsigned fragment_v[4][4];
-    const auto load_v = [&](int at) {  // at: keys, then columns
-      const int step = at / (tiles_d / 2);
-      const int pair = at % (tiles_d / 2);
-      load_matrices_transposed(fragment_v[at & 3],
-                               v_tile + (lane_v ^ pair * 32) + step * 16 * row_bytes);
+    constexpr int v_batch = 2;  // of 16 columns
+    constexpr int v_batches = D / 16 / v_batch;
+    unsigned fragment_v[2][v_batch][4];
+    const auto load_v = [&](int batch_index) {
+      const int step = batch_index / v_batches;
+#pragma unroll
+      for (int j = 0; j < v_batch; ++j) {
+        load_matrices_transposed(fragment_v[batch_index & 1][j],
+                                 v_tile + (lane_v ^ (batch_index % v_batches * v_batch + j) * 32) +
+                                     step * 16 * row_bytes);
+      }
     };
-    // Early: they pass the time of the softmax.
-    load_v(0);
-    load_v(1);
-    load_v(2);
+    load_v(0);  // early: it passes the time of the softmax
 
     const int key0 = block * BN;
     if (key0 + BN > kv_len || (causal != 0 && key0 + BN - 1 > q0 + warp * ROWS + ahead)) {
@@ -231,17 +242,19 @@ __global__ void __launch_bounds__(32 * WARPS)
         }
       }
 #pragma unroll
-      for (int pair = 0; pair < tiles_d / 2; ++pair) {
-        const int at = step * (tiles_d / 2) + pair;
-        if (at + 3 < BN / 16 * (tiles_d / 2)) {
-          load_v(at + 3);
+      for (int part = 0; part < v_batches; ++part) {
+        const int index = step * v_batches + part;
+        if (index + 1 < BN / 16 * v_batches) {
+          load_v(index + 1);
         }
 #pragma unroll
-        for (int i = 0; i < tiles_m; ++i) {
-          multiply_add<T>(out[i][pair * 2], weight[i], fragment_v[at & 3][0],
-                          fragment_v[at & 3][1]);
-          multiply_add<T>(out[i][pair * 2 + 1], weight[i], fragment_v[at & 3][2],
-                          fragment_v[at & 3][3]);
+        for (int j = 0; j < 2 * v_batch; ++j) {
+#pragma unroll
+          for (int i = 0; i < tiles_m; ++i) {
+            multiply_add<T>(out[i][part * 2 * v_batch + j], weight[i],
+                            fragment_v[index & 1][j / 2][j % 2 * 2],
+                            fragment_v[index & 1][j / 2][j % 2 * 2 + 1]);
+          }
         }
       }
     }

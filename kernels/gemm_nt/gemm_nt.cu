@@ -8,7 +8,7 @@
 template <int BM, int BN>
 __device__ inline void tile_origin(unsigned index, long long m, long long n, long long& row0,
                                    long long& column0) {
-  constexpr unsigned group_rows = 2048 / BM > 8 ? 8 : 2048 / BM;
+  constexpr unsigned group_rows = 8;
   const unsigned grid_m = static_cast<unsigned>((m + BM - 1) / BM);
   const unsigned grid_n = static_cast<unsigned>((n + BN - 1) / BN);
   const unsigned long long group_size = static_cast<unsigned long long>(group_rows) * grid_n;
@@ -27,8 +27,7 @@ __device__ inline void tile_origin(unsigned index, long long m, long long n, lon
 /// and B be aligned to it. The grid has one block a tile of C; dynamic shared memory is STAGES *
 /// (BM + BN) * BK * sizeof(T) bytes.
 template <typename T, int BM, int BN, int BK, int STAGES, int WARPS_M, int WARPS_N, int ALIGN>
-__global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
-                                  BM* BN <= 16384 && WARPS_M * WARPS_N == 8 && ALIGN > 1 ? 2 : 1)
+__global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, 1)
     gemm_nt(T* c, const T* a, const T* b, const T* bias, const T* residual, int activation,
             long long m, long long n, long long k) {
   constexpr int threads = 32 * WARPS_M * WARPS_N;
@@ -37,7 +36,6 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
   constexpr int tiles_m = warp_m / 16;  // mma tiles of a warp
   constexpr int tiles_n = warp_n / 8;
   constexpr int steps = BK / 16;  // mma steps of a slice
-  static_assert(tiles_m >= 2, "the last row of tiles covers the loads of the next step");
   static_assert(steps % 2 == 0, "fragments of B alternate between two buffers");
   static_assert(tiles_n % 2 == 0, "B is loaded two mma tiles at once");
   constexpr int a_bytes = BM * BK * static_cast<int>(sizeof(T));
@@ -68,19 +66,26 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
   const unsigned lane_b =
       a_bytes + chunk_offset<BK>(warp_column + lane / 16 * 8 + lane % 8, lane / 8 % 2);
   constexpr unsigned tile_bytes = 16 * BK * sizeof(T);
-  // Loads run `ahead` rows of tiles before the products, as far as registers allow: ldmatrix is
-  // slow to answer when shared memory is busy.
-  constexpr int ahead = tiles_m == 4 ? 3 : 2;
-  constexpr int buffers_a = ahead == 2 && tiles_m != 2 ? 3 : ahead + 1 > 2 ? 4 : 2;
-  static_assert(ahead <= tiles_m && steps * tiles_m % buffers_a == 0,
-                "buffers go round in a slice");
-  unsigned fragment_a[buffers_a][4];
+  // A batch of loads runs ahead of the products by one batch: ldmatrix is slow to answer when
+  // shared memory is busy. A whole step, or what registers allow beside the sums.
+  constexpr int batch = tiles_m * tiles_n <= 32 ? tiles_m : 2;  // rows of tiles
+  constexpr int batches = tiles_m / batch;
+  static_assert(tiles_m % batch == 0 && (steps * batches) % 2 == 0, "batches alternate in a slice");
+  unsigned fragment_a[2][batch][4];
   unsigned fragment_b[2][tiles_n / 2][4];
-  const auto load_a = [&](int buffer, unsigned stage_base, int step, int i) {
-    load_matrices(fragment_a[buffer], stage_base + (lane_a ^ step * 32) + i * tile_bytes);
-  };
-  const auto load_b = [&](int buffer, unsigned stage_base, int step, int j) {
-    load_matrices(fragment_b[buffer][j], stage_base + (lane_b ^ step * 32) + j * tile_bytes);
+  const auto load_batch = [&](unsigned stage_base, int index) {  // index: of the slice
+    const int step = index / batches;
+#pragma unroll
+    for (int i = 0; i < batch; ++i) {
+      load_matrices(fragment_a[index % 2][i],
+                    stage_base + (lane_a ^ step * 32) + (index % batches * batch + i) * tile_bytes);
+    }
+    if (index % batches == 0) {
+#pragma unroll
+      for (int j = 0; j < tiles_n / 2; ++j) {
+        load_matrices(fragment_b[step % 2][j], stage_base + (lane_b ^ step * 32) + j * tile_bytes);
+      }
+    }
   };
 
   float sum[tiles_m][tiles_n][4] = {};
@@ -95,14 +100,7 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
   }
   wait_copies<STAGES - 2>();
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < ahead; ++i) {
-    load_a(i, base, 0, i);
-  }
-#pragma unroll
-  for (int j = 0; j < tiles_n / 2; ++j) {
-    load_b(0, base, 0, j);
-  }
+  load_batch(base, 0);
 
   unsigned stage_base = base;   // of the slice being multiplied
   int free_stage = STAGES - 1;  // of the slice to copy next
@@ -111,43 +109,32 @@ __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N,
     const long long next_k = static_cast<long long>(next) * BK;
     const unsigned free_base = base + free_stage * stage_bytes;
 #pragma unroll
-    for (int step = 0; step < steps; ++step) {
-      // A slice's copies spread over its steps.
-      if (next < slices) {
-        operand_a.start(free_base, next_k, step, steps);
-        operand_b.start(free_base + a_bytes, next_k, step, steps);
+    for (int index = 0; index < steps * batches; ++index) {
+      if (index == steps * batches - 1) {
+        finish_slice(next, free_stage);
+        // The next slice has arrived, and every warp has read the last of this one.
+        wait_copies<STAGES - 2>();
+        __syncthreads();
+        stage_base += stage_bytes;
+        if (stage_base == base + STAGES * stage_bytes) {
+          stage_base = base;
+        }
       }
-      if (step == steps - 1) {
+      load_batch(stage_base, (index + 1) % (steps * batches));
+      if (index == 0) {
+        if (next < slices) {
+          operand_a.start(free_base, next_k);
+          operand_b.start(free_base + a_bytes, next_k);
+        }
         commit_copies();
       }
-      const int buffer_b = step % 2;
 #pragma unroll
-      for (int i = 0; i < tiles_m; ++i) {
-        const int tile = step * tiles_m + i;  // of the slice's rows of tiles
-        if (step == steps - 1 && i == tiles_m - ahead) {
-          finish_slice(next, free_stage);
-          // The next slice has arrived, and every warp has read the last of this one.
-          wait_copies<STAGES - 2>();
-          __syncthreads();
-          stage_base += stage_bytes;
-          if (stage_base == base + STAGES * stage_bytes) {
-            stage_base = base;
-          }
-        }
-        const int to_come = (tile + ahead) % (steps * tiles_m);
-        load_a((tile + ahead) % buffers_a, stage_base, to_come / tiles_m, to_come % tiles_m);
-        // What B's next step needs, spread over the rows that are left.
-#pragma unroll
-        for (int j = 0; j < tiles_n / 2; ++j) {
-          if (i - (tiles_m - ahead) == j * ahead / (tiles_n / 2)) {
-            load_b(buffer_b ^ 1, stage_base, (step + 1) % steps, j);
-          }
-        }
+      for (int i = 0; i < batch; ++i) {
 #pragma unroll
         for (int j = 0; j < tiles_n; ++j) {
-          multiply_add<T>(sum[i][j], fragment_a[tile % buffers_a],
-                          fragment_b[buffer_b][j / 2][j % 2 * 2],
-                          fragment_b[buffer_b][j / 2][j % 2 * 2 + 1]);
+          multiply_add<T>(sum[index % batches * batch + i][j], fragment_a[index % 2][i],
+                          fragment_b[index / batches % 2][j / 2][j % 2 * 2],
+                          fragment_b[index / batches % 2][j / 2][j % 2 * 2 + 1]);
         }
       }
     }

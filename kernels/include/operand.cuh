@@ -62,8 +62,7 @@ __device__ inline void copy_rows(unsigned to, const T* from, long long stride, l
 /// Copies one operand's share of a block's tile, ROWS x BK elements at (row0, k) of a row-major
 /// matrix whose rows lie `stride` elements apart, to shared memory, by THREADS threads with ALIGN
 /// (2, 4 or 8) elements a load. Rows from `rows` on and elements from `k_size` on become zeros.
-/// `start` begins the copy of part `part` of `parts` (constants once unrolled), which is there
-/// after the copies were waited for and `finish` was called.
+/// `start` begins a copy that is there after the copies were waited for and `finish` was called.
 template <typename T, int ROWS, int BK, int THREADS, int ALIGN>
 struct Operand {
   static constexpr int k_chunks = BK / 8;
@@ -91,14 +90,11 @@ struct Operand {
     rows_left = static_cast<int>(left < ROWS ? left : ROWS) - row;
   }
 
-  __device__ void start(unsigned to, long long k, int part = 0, int parts = 1) {
+  __device__ void start(unsigned to, long long k) {
     const long long k_left = k_size - k - column;
     const T* from = source + k;
 #pragma unroll
     for (int pass = 0; pass < k_passes; ++pass) {
-      if (pass < part * k_passes / parts || pass >= (part + 1) * k_passes / parts) {
-        continue;
-      }
       if (ROWS % k_rows_a_pass != 0 && pass == k_passes - 1 &&
           static_cast<int>(threadIdx.x) / k_chunks + pass * k_rows_a_pass >= ROWS) {
         break;
@@ -142,10 +138,7 @@ struct Operand<T, ROWS, BK, THREADS, 1> {
     rows_left = static_cast<int>(left < ROWS ? left : ROWS) - row;
   }
 
-  __device__ void start(unsigned, long long k, int part = 0, int = 1) {
-    if (part != 0) {
-      return;
-    }
+  __device__ void start(unsigned, long long k) {
     const int limit = k + column < k_size ? rows_left : 0;
     const unsigned short* from = reinterpret_cast<const unsigned short*>(source + k);
 #pragma unroll
