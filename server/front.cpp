@@ -317,7 +317,8 @@ std::optional<Front::Step> Front::answer(Connection& connection) {
     connection.input.resize(bytes);
     pending.request.body = std::exchange(connection.input, std::move(rest));
   }
-  const bool keep = m_engine->answer(connection, pending);
+  // A drain that began while the answer was sent ends the connection too.
+  const bool keep = m_engine->answer(connection, pending) && !m_draining;
   connection.pending.reset();
   if (!keep) {
     return Step::linger;
