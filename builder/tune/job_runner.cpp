@@ -424,8 +424,8 @@ Result<store::Measurement> JobRunner::measure(const Search& search, const core::
 
 Result<void> JobRunner::evaluate(Search& search, ConfigIndex config) {
   store::Measurement planned = blank(m_plan.space().config(config));
+  TRY(ensure_problem());  // not the candidate's fault when that fails
   TRY(commit({entry(planned)}));
-  TRY(ensure_problem());
   TRY_ASSIGN(store::Measurement measurement, measure(search, planned.config));
   if (m_stopped) {
     return m_ledger.forget(entry(planned));
