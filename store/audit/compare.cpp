@@ -137,10 +137,10 @@ Result<CompareAnswer> audit_compare(const Reader& reader, const DeviceClass& a,
     add(answer.kernels.back(), comparison, log_sum, losses);
     answer.jobs.push_back(std::move(comparison));
   }
-  std::stable_sort(
-      answer.jobs.begin(), answer.jobs.end(), [](const Comparison& x, const Comparison& y) {
-        return x.kernel != y.kernel ? x.kernel < y.kernel : x.loss.value_or(0) > y.loss.value_or(0);
-      });
+  std::sort(answer.jobs.begin(), answer.jobs.end(), [](const Comparison& x, const Comparison& y) {
+    return std::tuple(x.kernel, -x.loss.value_or(0), x.types, x.shape) <
+           std::tuple(y.kernel, -y.loss.value_or(0), y.types, y.shape);
+  });
   return answer;
 }
 

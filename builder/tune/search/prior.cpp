@@ -178,8 +178,9 @@ Trend make_trend(const SearchSpace& space, std::span<const SearchPrior> priors) 
       trend.order.push_back(config);
     }
   }
-  std::stable_sort(trend.order.begin(), trend.order.end(),
-                   [&](ConfigIndex a, ConfigIndex b) { return expected[a] < expected[b]; });
+  std::sort(trend.order.begin(), trend.order.end(), [&](ConfigIndex a, ConfigIndex b) {
+    return std::pair(expected[a], a) < std::pair(expected[b], b);
+  });
   if (enough) {
     for (double& value : expected) {
       value /= static_cast<double>(used);
