@@ -285,14 +285,12 @@ class Parser {
           return false;
         }
         plain = m_at;
-      } else if (byte < 0x20) {
-        return no_json();
-      } else if (byte < 0x80) {
-        ++m_at;
-      } else if (const std::size_t length = utf8_length(); length != 0) {
-        m_at += length;
       } else {
-        return no_json();
+        const std::size_t length = byte < 0x20 ? 0 : byte < 0x80 ? 1 : utf8_length();
+        if (length == 0) {
+          return no_json();
+        }
+        m_at += length;
       }
     }
   }
