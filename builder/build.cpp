@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "builder/compile/compile_task.hpp"
+#include "builder/compile/precompiled.hpp"
 #include "builder/key/explain.hpp"
 #include "core/base/file.hpp"
 #include "store/changes.hpp"
@@ -75,6 +76,7 @@ class Crew {
     for (std::thread& thread : m_threads) {
       thread.join();
     }
+    PrecompiledHeaders::sweep();  // workers are killed, not asked to leave
   }
 
   /// Kills what is being compiled and starts nothing more.
@@ -237,6 +239,10 @@ class Build {
       const PlannedCandidate& planned = m_plan.candidates[i];
       if (planned.known &&
           (planned.known->status == CandidateStatus::ok || !m_options.retry_failed)) {
+        if (planned.known->status == CandidateStatus::ok &&
+            planned.variant.role == store::CandidateRole::kernel) {
+          m_usable.emplace(kernel_of(planned).manifest.name, planned.target);
+        }
         m_ids[i] = planned.known->id;
         ++m_summary.skipped;
         ++(planned.known->status == CandidateStatus::ok ? m_summary.ok : m_summary.failed);
@@ -423,6 +429,9 @@ class Build {
     for (const store::Candidate& candidate : put) {
       const bool ok = candidate.status == CandidateStatus::ok;
       ++(ok ? m_summary.ok : m_summary.failed);
+      if (ok && candidate.role == store::CandidateRole::kernel) {
+        m_usable.emplace(candidate.kernel, candidate.target);
+      }
       ++m_summary.compiled;
       ++progress.done;
       progress.failed += ok ? 0 : 1;
@@ -508,6 +517,14 @@ class Build {
       }
     }
     m_summary.targets.assign(targets.begin(), targets.end());
+    if (!m_summary.stopped) {
+      std::set<Place> hopeless;
+      for (const PlannedCandidate& planned : m_plan.candidates) {
+        hopeless.emplace(kernel_of(planned).manifest.name, planned.target);
+      }
+      std::erase_if(hopeless, [&](const Place& place) { return m_usable.contains(place); });
+      m_summary.hopeless.assign(hopeless.begin(), hopeless.end());
+    }
     m_summary.seconds = seconds_since(began);
     m_summary.cpu_seconds = cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN);
   }
@@ -522,6 +539,7 @@ class Build {
   std::vector<CompileTask> m_tasks;
   std::size_t m_to_compile = 0;
   std::set<Place> m_new_artifacts;
+  std::set<Place> m_usable;  ///< kernels and targets with a config that compiled
   BuildSummary m_summary;
 };
 

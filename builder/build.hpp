@@ -66,6 +66,9 @@ struct BuildSummary {
   std::vector<std::string> kernels;  ///< what was built, for reports
   std::vector<std::string> targets;
   std::vector<BuiltKernel> current;  ///< empty when stopped
+  /// Kernel and target whose every config failed: nothing can be released of them. Empty when
+  /// stopped.
+  std::vector<std::pair<std::string, std::string>> hopeless;
 };
 
 /// What a build tells while it runs. All calls come from the thread that called build.

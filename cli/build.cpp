@@ -45,7 +45,13 @@ Result<int> conclude(const builder::BuildSummary& summary, const Options& option
     return fail(ErrorCode::cancelled, "stopped; " + std::to_string(summary.compiled) +
                                           " compiled and kept, run again to continue");
   }
-  return summary.failed != 0 && !options.keep_going ? 1 : 0;
+  // Going on is for some configs that do not compile, not for a kernel nobody could ship.
+  for (const auto& [kernel, target] : summary.hopeless) {
+    std::fprintf(stderr,
+                 "cubinary: %s for %s: every config failed; nothing of it can be released\n",
+                 kernel.c_str(), target.c_str());
+  }
+  return (summary.failed != 0 && !options.keep_going) || !summary.hopeless.empty() ? 1 : 0;
 }
 
 /// Compiles into a store of this run alone and sends what comes of it.
@@ -129,7 +135,8 @@ void add_build(Cli& cli) {
   app->add_option("--memory-limit", options->memory_gib, "GiB a compiler process may take")
       ->capture_default_str()
       ->check(CLI::Range(0.25, 4096.0));
-  app->add_flag("--keep-going", options->keep_going, "Exit 0 although candidates failed");
+  app->add_flag("--keep-going", options->keep_going,
+                "Exit 0 although candidates failed, as long as every kernel has one that did not");
   app->add_flag("--retry-failed", options->build.retry_failed,
                 "Compile again what failed with the same inputs");
   app->add_flag("--explain", options->build.explain,

@@ -7,6 +7,7 @@
 
 #include "cli/fetch.hpp"
 #include "cli/hydrate.hpp"
+#include "cli/usage.hpp"
 
 int main(int argc, char** argv) {
   using namespace cubinary;
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
                          "`cubinary-fetch hydrate SOURCE` lays a cache for Triton down.",
                hydrate ? "cubinary-fetch hydrate" : "cubinary-fetch"};
   app.set_version_flag("--version", CUBINARY_VERSION);
-  app.failure_message(CLI::FailureMessage::help);
+  app.failure_message(cli::usage_message);
   try {
     const auto run = hydrate ? cli::describe_hydrate(app) : cli::describe_fetch(app);
     app.parse(argc - (hydrate ? 1 : 0), argv + (hydrate ? 1 : 0));

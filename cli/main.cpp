@@ -3,12 +3,13 @@
 #include <exception>
 
 #include "cli/command.hpp"
+#include "cli/usage.hpp"
 
 int main(int argc, char** argv) {
   CLI::App app{"Compiles, stores, releases and serves GPU kernels ahead of time.", "cubinary"};
   app.set_version_flag("--version", CUBINARY_VERSION);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
+  app.failure_message(cubinary::cli::usage_message);
 
   using namespace cubinary;
   cli::Cli command{app, {}};

@@ -19,16 +19,30 @@ namespace {
 constexpr std::size_t k_kept = 4;  ///< about 10 MB each
 constexpr std::string_view k_prefix = "cubinary-headers-";
 
-/// Folders of workers that were killed: their names hold the process id.
-void sweep(const fs::path& parent) {
+fs::path make_root() {
   std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error) {
+    return {};
+  }
+  PrecompiledHeaders::sweep();
+  std::string name =
+      (parent / (std::string(k_prefix) + std::to_string(getpid()) + "-XXXXXX")).string();
+  return mkdtemp(name.data()) == nullptr ? fs::path() : fs::path(name);
+}
+
+}  // namespace
+
+void PrecompiledHeaders::sweep() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(k_prefix)) {
       continue;
     }
-    pid_t owner = 0;
+    pid_t owner = 0;  // the name holds the process id
     const char* const digits = name.data() + k_prefix.size();
     std::from_chars(digits, name.data() + name.size(), owner);
     if (owner > 0 && kill(owner, 0) != 0 && errno == ESRCH) {
@@ -37,20 +51,6 @@ void sweep(const fs::path& parent) {
     }
   }
 }
-
-fs::path make_root() {
-  std::error_code error;
-  const fs::path parent = fs::temp_directory_path(error);
-  if (error) {
-    return {};
-  }
-  sweep(parent);
-  std::string name =
-      (parent / (std::string(k_prefix) + std::to_string(getpid()) + "-XXXXXX")).string();
-  return mkdtemp(name.data()) == nullptr ? fs::path() : fs::path(name);
-}
-
-}  // namespace
 
 PrecompiledHeaders::~PrecompiledHeaders() {
   std::error_code ignored;

@@ -26,6 +26,9 @@ class PrecompiledHeaders {
   /// making would cost more than it saves, and none where a folder cannot be made.
   [[nodiscard]] std::vector<std::string> options_for(const CompileJob& job);
 
+  /// Removes what workers that were killed left behind.
+  static void sweep();
+
   /// NVRTC's remarks about precompiled headers taken out of its log: they name temporary files.
   [[nodiscard]] static std::string without_remarks(const std::string& log);
 

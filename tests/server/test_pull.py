@@ -93,7 +93,6 @@ class Registry(serving.Case):
             ("/v2/cubinary/tags/list?n=-1", 400, "PAGINATION_NUMBER_INVALID"),
             ("/v2/cubinary/tags/list?n=1&n=2", 400, "usage"),
             ("/v2/cubinary", 404, "not_found"),
-            ("/", 404, "not_found"),
         ]:
             answer = self.ask(path)
             self.assertEqual((answer.status, answer.code()), (status, code), path)

@@ -22,6 +22,8 @@ TEST_CASE("Paths are taken apart from the end, so that repository names may hold
   CHECK(text("/readyz") == "readyz  ");
   CHECK(text("/metrics") == "metrics  ");
   CHECK(text("/api/v1/resolve") == "resolve  ");
+  CHECK(text("/") == "page  ");
+  CHECK(text("/page/page.js") == "page_file  page.js");
   CHECK(text("/v2/") == "registry  ");
   CHECK(text("/v2") == "registry  ");
   CHECK(text("/v2/cubinary/manifests/r1") == "manifest cubinary r1");
@@ -33,7 +35,7 @@ TEST_CASE("Paths are taken apart from the end, so that repository names may hold
 
 TEST_CASE("Everything else is unknown") {
   for (const char* path :
-       {"", "/", "/livez/", "/v2/cubinary", "/v2/cubinary/", "/v2/cubinary/manifests/",
+       {"", "/livez/", "/v2/cubinary", "/v2/cubinary/", "/v2/cubinary/manifests/",
         "/v2//manifests/r1", "/v2/manifests/r1", "/v2/cubinary/tags/all", "/v2/cubinary/layers/x",
         "/api/v1/resolve/", "/api/v1", "/v2/..", "/v2/cubinary/../../etc/passwd", "/metrics/x",
         "//v2/", "/V2/"}) {
