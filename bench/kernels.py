@@ -186,6 +186,9 @@ def main():
     if results:
         print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; copy {results[0]['copy']:.0f} GB/s")
         table(results)
+        met = [r for r in results if len(r["times"]) > 1
+               and r["times"]["ours"] <= min(t for n, t in r["times"].items() if n != "ours")]
+        print(f"{len(results)} lines, {len(met)} at least as fast as the best rival")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(results))
     return 0 if results else 1
