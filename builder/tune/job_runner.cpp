@@ -138,7 +138,7 @@ Result<std::unique_ptr<Search>> JobRunner::make_search() const {
   options.seed = m_options.seed;
   options.first = m_plan.first();
   TRY_ASSIGN(options.priors, priors());
-  return Search::make(m_plan.space(), std::move(options));
+  return Search::make(m_plan.space(), options);
 }
 
 Result<void> JobRunner::resume(Search& search) {
@@ -440,7 +440,7 @@ Result<void> JobRunner::evaluate(Search& search, ConfigIndex config) {
 
 Result<JobOutcome> JobRunner::run(Clock::time_point deadline, TuneObserver::Progress progress) {
   const auto begin = Clock::now();
-  m_progress = progress;
+  m_progress = std::move(progress);
   m_begin = begin;
   m_lease_renewed = begin;
   TRY_ASSIGN(const std::unique_ptr<Search> search, make_search());

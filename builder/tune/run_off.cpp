@@ -72,7 +72,6 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
 
   m_progress.run_off = true;
   std::vector<store::Measurement> runners = finalists();
-  std::vector<store::Measurement> lost;
   std::mt19937_64 random(m_options.seed + 17);
   // Even when the search used the budget up, the best of it deserve a second look.
   const auto end = std::max(deadline, Clock::now() + std::chrono::milliseconds(300));
