@@ -9,7 +9,7 @@
 /// slot is no state gets zeros and changes nothing. y may be x. A thread has VEC channels of one row. All
 /// pointers are aligned to VEC elements, dim is whole packs.
 template <typename T, int WIDTH, int VEC>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(512, 1)
     causal_conv1d_update(T* y, T* state, const T* x, const T* __restrict__ w,
                          const T* __restrict__ bias, const int* __restrict__ slots, long long batch,
                          long long dim, long long states, int activate) {

@@ -32,7 +32,7 @@ __device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
 
 /// Threads a block may have, with so many packs a thread and much code around them or not: what registers allow.
 __host__ __device__ constexpr int row_threads(int packs, bool much) {
-  return packs >= 8 ? (much ? 384 : 512) : packs >= 2 ? 512 : 1024;
+  return packs >= 8 ? (much ? 384 : 512) : packs >= 2 || much ? 512 : 1024;
 }
 
 /// Elements between the last 16-byte boundary and `pointer`.

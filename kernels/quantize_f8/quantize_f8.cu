@@ -122,7 +122,7 @@ struct BlockTile {
 /// thread keeps its first KEEP packs of each in registers. Without EDGES x is 16-byte aligned, y to k_pack<T>
 /// bytes, width is whole packs and divides cols.
 template <typename T, typename F, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP, EDGES))
+__global__ void __launch_bounds__(row_threads(KEEP, EDGES), 1)
     quantize_f8(F* y, float* scale, const T* x, long long rows, long long cols, long long height,
                 long long width) {
   constexpr int N = k_pack<T>;
