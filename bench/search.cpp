@@ -28,7 +28,7 @@ struct Arguments {
   std::string seed_from;
   builder::SearchStrategy strategy = builder::SearchStrategy::model;
   std::uint64_t seeds = 61;
-  std::uint64_t samples = 7;   ///< single measurements an evaluation
+  std::uint64_t samples = 7;  ///< single measurements an evaluation
   std::uint64_t limit = 500;  ///< evaluations a run of a strategy other than random
   bool json = false;
 };

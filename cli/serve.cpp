@@ -8,7 +8,9 @@ namespace cubinary::cli {
 
 void add_serve(Cli& cli) {
   auto options = std::make_shared<server::ServeOptions>();
-  CLI::App* app = cli.app.add_subcommand("serve", "Serve a store over HTTP: its releases to clients, the rest to builders, tuners, auditors");
+  CLI::App* app = cli.app.add_subcommand(
+      "serve",
+      "Serve a store over HTTP: its releases to clients, the rest to builders, tuners, auditors");
   app->footer(
       "Example: cubinary serve --store kernels.cubinary --listen 127.0.0.1:8421\n"
       "Other machines need TLS and a token: cubinary serve --store kernels.cubinary \\\n"

@@ -9,7 +9,11 @@ void add_store_options(CLI::App& app, StoreChoice& choice, const char* store_hel
   CLI::Option* server = group->add_option("--server", choice.server, "a server that owns the store")
                             ->type_name("URL")
                             ->excludes(file);
-  group->require_option(1);
+  app.parse_complete_callback([&choice] {
+    if (choice.file.empty() && choice.server.empty()) {
+      throw CLI::RequiredError("--store FILE or --server URL");
+    }
+  });
   app.add_option("--token-file", choice.token_file,
                  "the server's token, first line of a file (or CUBINARY_TOKEN)")
       ->type_name("F")

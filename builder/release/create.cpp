@@ -401,9 +401,9 @@ Result<CreatedRelease> create_release(store::Store& store, const ReleaseRequest&
       TRY(assembly.add_target(std::move(selection), on_kernel));
     }
     TRY_ASSIGN(created.release, assembly.finish());
-    TRY(store::record_change(writer, "release create", created.release.name,
-                             {{"serial", created.release.serial},
-                              {"index", created.release.index.text()}}));
+    TRY(store::record_change(
+        writer, "release create", created.release.name,
+        {{"serial", created.release.serial}, {"index", created.release.index.text()}}));
     created.kernels = assembly.take_kernels();
     created.triton = assembly.take_triton();
     return {};

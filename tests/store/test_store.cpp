@@ -289,7 +289,7 @@ TEST_CASE("SQLite's failures become ours") {
   CHECK(code(SQLITE_BUSY_SNAPSHOT) == ErrorCode::busy);
   CHECK(code(SQLITE_READONLY_DIRECTORY) == ErrorCode::permission);
   CHECK(code(SQLITE_CANTOPEN, ENOENT) == ErrorCode::not_found);
-  CHECK(code(SQLITE_CONSTRAINT_FOREIGNKEY) == ErrorCode::internal);
+  CHECK(code(SQLITE_CONSTRAINT_FOREIGNKEY) == ErrorCode::not_found);
 }
 
 }  // namespace
