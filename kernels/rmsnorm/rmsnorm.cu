@@ -7,7 +7,7 @@
 /// rounded to T, which is written over the residual. Threads and tunables: RowTile. Without EDGES x, y and w
 /// are 16-byte aligned and cols is whole packs; the residual may be misaligned in any case.
 template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1), EDGES&& KEEP == 1 ? 1 : 0)
+__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1), KEEP == 1 && (EDGES || ROWS > 1) ? 1 : 0)
     rmsnorm(T* y, const T* x, const T* __restrict__ w, T* residual, long long rows, long long cols,
             float eps) {
   constexpr int N = k_pack<T>;
