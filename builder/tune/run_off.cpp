@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t k_most_finalists = 8;
 constexpr double k_near = 1.03;  ///< of the best median of the search
 constexpr std::size_t k_least_rounds = 30;
-constexpr std::size_t k_most_rounds = 600;
+constexpr std::size_t k_most_rounds = 2000;
 constexpr double k_resolution =
     0.0015;                          ///< half width of a difference / median that is good enough
 constexpr double k_precise = 0.003;  ///< half width of the leader's interval / median
@@ -90,21 +90,23 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
         bad = i;
       }
     }
+    // Who is plainly slower leaves; the others' rounds go on without it.
+    std::vector<std::uint32_t> racing(runners.size());
+    std::iota(racing.begin(), racing.end(), 0U);
     double spent = 0;
     std::size_t rounds = 0;
     bool throttled = false;
     while (!m_stopped && !bad && rounds < k_most_rounds && spent < k_run_off_us &&
            (rounds < k_least_rounds || Clock::now() < end)) {
       double round_us = 0;
-      for (const store::Measurement& runner : runners) {
-        round_us += runner.median_us + (m_plan.cold() ? 40.0 : 0.0) + 5.0;
+      for (const std::uint32_t i : racing) {
+        round_us += runners[i].median_us + (m_plan.cold() ? 40.0 : 0.0) + 5.0;
       }
       const auto count = static_cast<std::size_t>(std::clamp(k_request_us / round_us, 1.0, 10.0));
       // A round holds everyone once, in a new order each time.
       std::vector<std::uint32_t> order;
       for (std::size_t i = 0; i < count; ++i) {
-        std::vector<std::uint32_t> round(runners.size());
-        std::iota(round.begin(), round.end(), 0U);
+        std::vector<std::uint32_t> round = racing;
         std::ranges::shuffle(round, random);
         order.insert(order.end(), round.begin(), round.end());
       }
@@ -138,17 +140,21 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
       rounds += count;
       spent += round_us * static_cast<double>(count);
       if (rounds >= k_least_rounds) {
-        const auto leader = std::ranges::min_element(runners, {}, [](const auto& runner) {
-          return median_interval(runner.samples_us).median;
+        const store::Measurement& leader =
+            runners[*std::ranges::min_element(racing, {}, [&](std::uint32_t i) {
+              return median_interval(runners[i].samples_us).median;
+            })];
+        const MedianInterval best = median_interval(leader.samples_us);
+        bool sure = best.half_width() <= std::max(k_precise * best.median, m_session.tick_us());
+        std::erase_if(racing, [&](std::uint32_t i) {
+          const MedianInterval d = paired_difference(leader.samples_us, runners[i].samples_us);
+          const bool slower = d.low > std::max(k_tie * best.median, m_session.tick_us());
+          sure = sure &&
+                 (slower || &runners[i] == &leader ||
+                  d.half_width() <= std::max(k_resolution * best.median, m_session.tick_us() / 4));
+          return slower;
         });
-        const MedianInterval best = median_interval(leader->samples_us);
-        const double median = best.median;
-        const bool sure = std::ranges::all_of(runners, [&](const store::Measurement& runner) {
-          const MedianInterval d = paired_difference(leader->samples_us, runner.samples_us);
-          return &runner == &*leader || d.low > k_tie * median ||
-                 d.half_width() <= std::max(k_resolution * median, m_session.tick_us() / 4);
-        });
-        if (sure && best.half_width() <= std::max(k_precise * median, m_session.tick_us())) {
+        if (sure) {
           break;
         }
       }
@@ -212,9 +218,17 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
 }
 
 void JobRunner::settle(std::vector<store::Measurement>& runners) {
-  std::ranges::sort(runners, [](const auto& a, const auto& b) {
-    return std::tuple(a.suspect, a.median_us, core::to_json(a.config)) <
-           std::tuple(b.suspect, b.median_us, core::to_json(b.config));
+  // Whoever left early was slower then; its median says nothing about what came after.
+  std::size_t most = 0;
+  for (const store::Measurement& runner : runners) {
+    most = std::max(most, runner.samples_us.size());
+  }
+  std::ranges::sort(runners, [most](const auto& a, const auto& b) {
+    const auto key = [most](const store::Measurement& m) {
+      return std::tuple(m.suspect, m.samples_us.size() < most, m.median_us,
+                        core::to_json(m.config));
+    };
+    return key(a) < key(b);
   });
   m_ties.assign(runners.size(), false);
   if (runners.empty()) {

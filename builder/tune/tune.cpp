@@ -21,6 +21,8 @@ using core::Result;
 namespace {
 
 constexpr std::int64_t k_lease_seconds = 120;
+/// Less is no tuning: a budget that cannot give every job so much serves the first ones well.
+constexpr std::chrono::milliseconds k_least_share{1500};
 
 std::string number_text(double value) {
   std::array<char, 32> text{};
@@ -296,13 +298,15 @@ class Tuner {
     return {};
   }
 
+  /// Runs to `deadline` at most, give or take a least share.
   Result<void> run_job(const JobPlan& plan, std::size_t index, Clock::time_point deadline) {
     if (m_session.id == 0) {
       TRY(begin_session());
     }
     // What is left of the budget, shared by the jobs that are left.
     const auto left = deadline - Clock::now();
-    const auto share = left / static_cast<std::int64_t>(m_jobs.size() - index);
+    const auto share = std::max<Clock::duration>(
+        left / static_cast<std::int64_t>(m_jobs.size() - index), k_least_share);
     TuneObserver::Progress progress;
     progress.job = index;
     progress.jobs = m_jobs.size();

@@ -17,8 +17,10 @@ constexpr std::size_t k_queue_entries = 384;  ///< of the stream's queue; the dr
 constexpr std::uint64_t k_hold_ns = 400'000'000;
 constexpr std::size_t k_release = 0;
 constexpr std::size_t k_gave_up = 64;
-constexpr std::uint64_t k_small_problem = 64ULL << 20U;  ///< bytes; up to here several sets pay
-constexpr std::size_t k_sets = 3;
+/// Where a buffer lies in memory favours one config over another, differently in every process:
+/// several sets of buffers take turns, as long as they fit into a fraction of what is free.
+constexpr std::size_t k_sets = 4;
+constexpr std::uint64_t k_sets_share = 2;
 
 }  // namespace
 
@@ -64,7 +66,8 @@ Result<void> Bench::set_problem(const ProblemSpec& spec) {
   if (m_instances.empty()) {
     return fail(ErrorCode::environment, "a problem without a shape");
   }
-  if (m_instances[0].bytes() <= k_small_problem) {
+  TRY_ASSIGN(const std::uint64_t free, m_gpu.free_memory());
+  if (m_instances[0].bytes() * k_sets <= free / k_sets_share) {
     TRY(m_instances[0].add_sets(m_gpu, k_sets));
   }
   m_problem->reference = {};

@@ -110,7 +110,7 @@ def many_at_once(store, kernel, count=8):
     for copy in stores:
         shutil.copy(store, copy)
     begin = time.monotonic()
-    running = [tune(copy, "--kernel", kernel, "--shape", "n=4194304",
+    running = [tune(copy, "--kernel", kernel, "--shape", "n=16777216",
                     "--budget", "2s", "--seed", str(i)) for i, copy in enumerate(stores)]
     ends = [finish(process) for process in running]
     check(all(status == 0 and lines[-1]["tuned"] == 1 for status, lines, err in ends),
