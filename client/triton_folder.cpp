@@ -120,6 +120,7 @@ Result<TritonFolder> TritonFolder::open(const fs::path& path, Deadline deadline)
     std::this_thread::sleep_for(k_pause);
   }
   folder.m_locked = folder.writable();
+  folder.remove_stale();
   return folder;
 }
 
@@ -174,7 +175,6 @@ Result<void> TritonFolder::begin() {
             "mount a writable volume there",
         m_why_not));
   }
-  remove_stale();
   std::string stage = (m_path / (std::string(k_stage_prefix) + "XXXXXX")).string();
   if (::mkdtemp(stage.data()) == nullptr) {
     return fail_errno("cannot write the Triton cache " + m_path.string());
