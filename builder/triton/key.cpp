@@ -12,8 +12,9 @@ namespace {
 /// MAJOR and MINOR of `3.6.0+git1234`.
 std::optional<std::pair<int, int>> version_of(std::string_view text) {
   std::pair<int, int> version;
-  const char* const end = text.data() + text.size();
-  const auto major = std::from_chars(text.data(), end, version.first);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto major = std::from_chars(begin, end, version.first);
   if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') {
     return std::nullopt;
   }
