@@ -26,7 +26,7 @@ using State = Finding::State;
 constexpr std::uint64_t k_little_room = 256ULL << 20U;
 /// A clock before this one's making makes everything look unexpired.
 constexpr std::int64_t k_earliest_now = 1'735'689'600;  // 2025-01-01
-constexpr std::int64_t k_soon = 14 * 86'400;
+constexpr std::int64_t k_soon = std::int64_t{14} * 86'400;
 
 std::string cuda_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
