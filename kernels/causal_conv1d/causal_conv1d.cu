@@ -10,7 +10,7 @@
 /// starts together; blockDim.x threads lie along the channels, blockDim.y along time. All pointers are
 /// aligned to VEC elements, dim is whole packs.
 template <typename T, int WIDTH, int VEC, int TIME>
-__global__ void __launch_bounds__(VEC == 8 ? 128 : 256, VEC == 8 ? 3 : 2)
+__global__ void __launch_bounds__(VEC == 8 ? 128 : 256, 2)
     causal_conv1d(T* y, T* final_state, const T* __restrict__ x, const T* __restrict__ w,
                   const T* __restrict__ bias, const T* __restrict__ initial, long long batch,
                   long long seq, long long dim, int activate, int chunks) {
