@@ -18,8 +18,6 @@ namespace cubinary::cli {
 namespace {
 
 namespace json = core::json;
-using core::ErrorCode;
-using core::fail;
 using core::Result;
 
 struct Options {

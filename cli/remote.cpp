@@ -176,8 +176,7 @@ struct Remote::Impl {
     const Clock::time_point deadline = Clock::now() + k_patience;
     std::chrono::milliseconds pause{200};
     while (true) {
-      httplib::Request copy = request;
-      auto result = client.send(copy);
+      auto result = client.send(request);
       const bool busy = result && (result->status == 429 || result->status == 503);
       if (result && !busy) {
         if (result->status >= 200 && result->status < 300) {

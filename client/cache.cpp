@@ -17,7 +17,6 @@ namespace cubinary::client {
 namespace {
 
 namespace fs = std::filesystem;
-using core::ErrorCode;
 
 constexpr std::uint64_t k_max_record_bytes = 64U << 10U;
 constexpr std::size_t k_max_quarantined = 16;

@@ -14,7 +14,6 @@ namespace cubinary::client {
 namespace {
 
 namespace json = core::json;
-using core::ErrorCode;
 using core::fail;
 using core::Result;
 

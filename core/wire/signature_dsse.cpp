@@ -15,7 +15,6 @@ namespace {
 using json::Array;
 using json::Node;
 using json::Object;
-using json::Value;
 
 // A P-256 signature in DER.
 constexpr std::size_t k_max_signature_bytes = 72;

@@ -12,7 +12,6 @@ namespace {
 using json::Array;
 using json::Node;
 using json::Object;
-using json::Value;
 
 constexpr std::string_view k_statement_type = "https://in-toto.io/Statement/v1";
 constexpr std::string_view k_predicate_type = "https://cubinary.dev/release/v1";
