@@ -44,7 +44,7 @@ Result<void> parallel_for(std::size_t count, std::size_t width,
       threads.emplace_back(run);
     }
   } catch (const std::system_error&) {
-    // Containers bound the number of threads: fewer do it too.
+    width = threads.size() + 1;  // containers bound the number of threads: fewer do it too
   }
   run();
   for (auto& thread : threads) {
