@@ -122,7 +122,7 @@ class Release {
   std::optional<SharedBytes> find_recent(const core::Digest& digest);
   std::optional<SharedBytes> find_artifact(const core::KernelTable& table,
                                            const core::Digest& digest);
-  void remember(const core::Digest& digest, SharedBytes bytes);
+  void remember(const core::Digest& digest, const SharedBytes& bytes);
   /// Held while a pack is fetched: one thread fetches it, the others find what it brought.
   std::shared_ptr<std::mutex> gate_of(const core::Digest& pack);
 

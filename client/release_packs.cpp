@@ -39,10 +39,10 @@ std::optional<SharedBytes> Release::find_recent(const core::Digest& digest) {
   return found == m_recent.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Release::remember(const core::Digest& digest, SharedBytes bytes) {
+void Release::remember(const core::Digest& digest, const SharedBytes& bytes) {
   const std::uint64_t size = bytes.view().size();
   const std::lock_guard lock(m_mutex);
-  if (!m_recent.try_emplace(digest, std::move(bytes)).second) {
+  if (!m_recent.try_emplace(digest, bytes).second) {
     return;
   }
   m_recent_order.emplace_back(digest, size);
