@@ -240,10 +240,10 @@ void JobRunner::settle(std::vector<store::Measurement>& runners) {
     bool tied = &runner == &leader;
     if (!tied && !runner.suspect && runner.samples_us.size() == leader.samples_us.size()) {
       const MedianInterval d = paired_difference(leader.samples_us, runner.samples_us);
-      const double limit = std::max(k_tie * leader.median_us, m_session.tick_us());
-      tied = d.median <= limit &&
-             (d.holds(0) ||
-              d.median <= std::max(k_resolution * leader.median_us, m_session.tick_us() / 2));
+      // A tick of the events' clock is no difference: which side of it falls is chance.
+      const double tick = 1.01 * m_session.tick_us();
+      tied = d.median <= std::max(k_resolution * leader.median_us, tick) ||
+             (d.holds(0) && d.median <= k_tie * leader.median_us);
     }
     judged.emplace_back(runner, tied);
   }
