@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "builder/release/envelope.hpp"
 #include "builder/release/release.hpp"
 #include "builder/release/view.hpp"
-#include "core/base/base64.hpp"
 #include "core/base/json.hpp"
 #include "core/base/nearest.hpp"
 #include "core/wire/oci.hpp"
@@ -85,41 +85,6 @@ Result<std::map<std::string, std::string>> vouch_for(const ReadBlob& read,
   return provenance;
 }
 
-/// What an envelope says it signs, and by which keys; nothing is verified.
-struct OpenedEnvelope {
-  core::ReleaseStatement statement;
-  std::vector<std::string> key_ids;
-};
-Result<OpenedEnvelope> open_envelope(std::string_view envelope) {
-  TRY_ASSIGN(const json::Value value, json::parse(envelope));
-  const json::Node top(value, "the signature's envelope");
-  TRY_ASSIGN(const std::string type, top.text("payloadType"));
-  if (type != core::k_statement_payload_type) {
-    return fail(top.error("payloadType must be " + std::string(core::k_statement_payload_type)));
-  }
-  TRY_ASSIGN(const std::string encoded, top.text("payload"));
-  const auto payload = core::base64_decode(encoded);
-  if (!payload) {
-    return fail(top.error("payload is no base64"));
-  }
-  OpenedEnvelope opened;
-  TRY_ASSIGN(opened.statement, core::statement_from_json(core::as_text(*payload)));
-  TRY_ASSIGN(const json::Node signatures, top.at("signatures"));
-  TRY_ASSIGN(const auto nodes, signatures.elements());
-  for (const json::Node& node : nodes) {
-    TRY_ASSIGN(std::string key, node.text("keyid"));
-    TRY_ASSIGN(const std::string signature, node.text("sig"));
-    if (signature.empty()) {
-      return fail(node.error("sig is empty"));
-    }
-    opened.key_ids.push_back(std::move(key));
-  }
-  if (opened.key_ids.empty()) {
-    return fail(signatures.error("holds no signature"));
-  }
-  return opened;
-}
-
 /// A signature that says anything else than the release would only be refused by every client.
 Result<void> check_statement(const core::ReleaseStatement& statement,
                              const store::Release& release) {
@@ -159,6 +124,7 @@ Result<std::string> make_signature(const ReadBlob& read, const store::Release& r
 Result<SignedRelease> attach_signature(store::Store& store, std::string_view name,
                                        std::string_view envelope) {
   TRY_ASSIGN(OpenedEnvelope opened, open_envelope(envelope));
+  TRY_ASSIGN(const core::ReleaseStatement statement, core::statement_from_json(opened.payload));
   SignedRelease result;
   result.key_ids = std::move(opened.key_ids);
   const auto describe_blob = [](std::string_view media_type, core::ByteView bytes) {
@@ -172,7 +138,7 @@ Result<SignedRelease> attach_signature(store::Store& store, std::string_view nam
 
   const auto body = [&](store::Writer& writer) -> Result<void> {
     TRY_ASSIGN(result.release, require_release(writer.reader(), name));
-    TRY(check_statement(opened.statement, result.release));
+    TRY(check_statement(statement, result.release));
     TRY_ASSIGN(const auto index, store::find_blob(writer.reader(), result.release.index));
     if (!index) {
       return fail(ErrorCode::corrupt, "release " + result.release.name +
