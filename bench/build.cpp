@@ -13,6 +13,7 @@
 
 #include "builder/compile/compile_task.hpp"
 #include "builder/compile/nvcc.hpp"
+#include "core/base/temporary_folder.hpp"
 
 using namespace cubinary;
 namespace fs = std::filesystem;
@@ -138,17 +139,16 @@ int main(int argc, char** argv) {
   if (!manifests) {
     return failed(manifests.error());
   }
-  std::string folder = (fs::temp_directory_path() / "cubinary-bench-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    return failed({core::ErrorCode::io, "cannot make " + folder});
+  const auto folder = core::TemporaryFolder::make({}, "cubinary-bench-");
+  if (!folder) {
+    return failed(folder.error());
   }
   std::printf("CPU time a candidate, user and system, NVRTC's disk cache off\n");
   int status = 0;
   for (const core::Manifest& manifest : *manifests) {
-    if (const auto compared = compare(manifest, *options, folder); !compared) {
+    if (const auto compared = compare(manifest, *options, folder->path()); !compared) {
       status = failed(compared.error());
     }
   }
-  fs::remove_all(folder, error);
   return status;
 }

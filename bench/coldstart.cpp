@@ -25,6 +25,7 @@
 #include "client/kernel.hpp"
 #include "client/session.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "core/driver/driver.hpp"
 
 namespace {
@@ -374,11 +375,9 @@ void print_row(const std::string& name, std::size_t kernels, const std::vector<T
 }
 
 Result<int> measure(const std::string& self, const Arguments& arguments) {
-  std::string pattern = (fs::temp_directory_path() / "cubinary-coldstart-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) {
-    return core::fail(core::errno_error("cannot make a temporary folder", errno));
-  }
-  const fs::path scratch = pattern;
+  TRY_ASSIGN(const core::TemporaryFolder folder,
+             core::TemporaryFolder::make({}, "cubinary-coldstart-"));
+  const fs::path& scratch = folder.path();
   Wanted wanted{"", arguments.sources.front(), arguments.key, scratch / "fill", scratch / "plain",
                 0};
   std::size_t there = 0;
@@ -448,8 +447,6 @@ Result<int> measure(const std::string& self, const Arguments& arguments) {
                   arguments.compile_ms * static_cast<double>(count));
     }
   }
-  std::error_code ignored;
-  fs::remove_all(scratch, ignored);
   return failures == 0 ? 0 : 1;
 }
 

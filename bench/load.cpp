@@ -14,6 +14,7 @@
 
 #include "client/session.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "core/driver/driver.hpp"
 
 namespace {
@@ -86,11 +87,8 @@ Result<int> run(const std::string& source, const std::string& key, int rounds) {
     return 125;
   }
   const core::Driver& driver = **driver_or;
-  std::string pattern = (fs::temp_directory_path() / "cubinary-load-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) {
-    return core::fail(core::errno_error("cannot make a temporary folder", errno));
-  }
-  const fs::path scratch = pattern;
+  TRY_ASSIGN(const core::TemporaryFolder folder, core::TemporaryFolder::make({}, "cubinary-load-"));
+  const fs::path& scratch = folder.path();
 
   client::SessionOptions options;
   TRY_ASSIGN(options.source, client::SourceName::parse(source));
@@ -151,8 +149,6 @@ Result<int> run(const std::string& source, const std::string& key, int rounds) {
     cold.push_back(b);
     warm.push_back(c);
   }
-  std::error_code ignored;
-  fs::remove_all(scratch, ignored);
   const auto median = [](std::vector<double>& values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];

@@ -21,6 +21,7 @@
 
 #include "core/base/digest.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "core/manifest/manifest.hpp"
 #include "core/table/kernel_table.hpp"
 #include "core/wire/oci.hpp"
@@ -239,19 +240,18 @@ void run(const fs::path& program, int entries, int queries, const fs::path& fold
 int main(int argc, char** argv) {
   const fs::path here = fs::canonical("/proc/self/exe").parent_path();
   const fs::path program = argc > 1 ? fs::path(argv[1]) : here.parent_path() / "bin" / "cubinary";
-  std::string folder = (fs::temp_directory_path() / "cubinary-bench-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    std::perror("bench resolve");
+  const auto folder = core::TemporaryFolder::make({}, "cubinary-bench-");
+  if (!folder) {
+    std::fprintf(stderr, "bench resolve: %s\n", folder.error().message.c_str());
     return 3;
   }
   int status = 0;
   try {
     run(program, argc > 2 ? std::atoi(argv[2]) : 1'000'000, argc > 3 ? std::atoi(argv[3]) : 5'000,
-        folder);
+        folder->path());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench resolve: %s\n", error.what());
     status = 1;
   }
-  fs::remove_all(folder);
   return status;
 }

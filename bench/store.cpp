@@ -17,6 +17,7 @@
 
 #include "core/base/file.hpp"
 #include "core/base/json.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "store/artifacts.hpp"
 #include "store/candidates.hpp"
 #include "store/maintenance.hpp"
@@ -28,25 +29,6 @@ using core::Result;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t k_max_cubin = 512U << 20U;
-
-/// A folder removed with all it holds.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "cubinary-bench-XXXXXX").string();
-    m_path = mkdtemp(pattern.data()) == nullptr ? "" : pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(m_path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] const fs::path& path() const { return m_path; }
-
- private:
-  fs::path m_path;
-};
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(
@@ -101,7 +83,8 @@ struct Times {
 /// Every artifact written to a file and read back, and read from the store: second reads, so that
 /// both come from the page cache.
 Result<Times> time_reads(const store::Store& store) {
-  const Scratch scratch;
+  TRY_ASSIGN(const core::TemporaryFolder scratch,
+             core::TemporaryFolder::make({}, "cubinary-bench-"));
   TRY_ASSIGN(const store::Reader reader, store.reader());
   std::vector<core::Digest> digests;
   const auto listed = for_each_candidate(reader, {"", "", {}, false}, false,
@@ -176,7 +159,8 @@ Result<void> run(const std::vector<std::string>& arguments, bool cubins, bool js
     TRY_ASSIGN(const store::Store store, store::Store::open(arguments.at(0), {}));
     return report(store, json);
   }
-  const Scratch scratch;
+  TRY_ASSIGN(const core::TemporaryFolder scratch,
+             core::TemporaryFolder::make({}, "cubinary-bench-"));
   const store::OpenOptions options{store::Access::write, true, "bench store"};
   {
     TRY_ASSIGN(store::Store store, store::Store::open(scratch.path() / "s.db", options));

@@ -12,8 +12,8 @@
 #include "cli/command.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/store_choice.hpp"
-#include "cli/temporary_folder.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "store/store.hpp"
 
 namespace cubinary::cli {
@@ -57,7 +57,7 @@ Result<int> conclude(const builder::BuildSummary& summary, const Options& option
 /// Compiles into a store of this run alone and sends what comes of it.
 Result<int> build_remotely(Options& options, BuildStyle style,
                            std::unique_ptr<builder::BuildObserver> observer) {
-  TRY_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make({}, "cubinary-build"));
+  TRY_ASSIGN(const core::TemporaryFolder folder, core::TemporaryFolder::make({}, "cubinary-build"));
   TRY_ASSIGN(store::Store staging,
              store::Store::open(folder.path() / "staging.cubinary",
                                 {store::Access::write, true, "cubinary build --server"}));

@@ -9,9 +9,9 @@
 
 #include "cli/child.hpp"
 #include "cli/python_folder.hpp"
-#include "cli/temporary_folder.hpp"
 #include "cli/triton.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "core/model/target.hpp"
 #include "store/store.hpp"
 #include "store/triton.hpp"
@@ -90,7 +90,8 @@ Result<int> build(const Options& options) {
   TRY_ASSIGN(const fs::path python, python_folder());
   TRY_ASSIGN(store::Store store, store::Store::open(options.store, {store::Access::write, true,
                                                                     "cubinary triton build"}));
-  TRY_ASSIGN(TemporaryFolder folder, TemporaryFolder::make({}, "cubinary-triton-build-"));
+  TRY_ASSIGN(core::TemporaryFolder folder,
+             core::TemporaryFolder::make({}, "cubinary-triton-build-"));
   TRY_ASSIGN(const auto records, records_of(options, store, folder.path()));
   builder::TritonIngest all;
   int worst = 0;

@@ -12,8 +12,8 @@
 
 #include "cli/child.hpp"
 #include "cli/python_folder.hpp"
-#include "cli/temporary_folder.hpp"
 #include "cli/triton.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "core/model/device_class.hpp"
 #include "store/store.hpp"
 
@@ -64,7 +64,8 @@ Result<int> run_and_take(const Options& options) {
   TRY_ASSIGN(const fs::path python, python_folder());
   // Whatever hinders storing is to be known before hours of running.
   TRY(open_store(options));
-  TRY_ASSIGN(TemporaryFolder folder, TemporaryFolder::make(options.folder, "cubinary-capture-"));
+  TRY_ASSIGN(core::TemporaryFolder folder,
+             core::TemporaryFolder::make(options.folder, "cubinary-capture-"));
   TRY_ASSIGN(const int status,
              run_child(options.command, {{"TRITON_CACHE_MANAGER", "cubinary.triton:CaptureManager"},
                                          {"CUBINARY_TRITON_CAPTURE", folder.path().string()},

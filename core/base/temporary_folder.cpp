@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/temporary_folder.hpp"
+#include "core/base/temporary_folder.hpp"
 
 #include <cerrno>
 #include <system_error>
@@ -9,11 +9,9 @@
 
 #include "core/base/file.hpp"
 
-namespace cubinary::cli {
+namespace cubinary::core {
 
 namespace fs = std::filesystem;
-using core::fail;
-using core::Result;
 
 TemporaryFolder::TemporaryFolder(fs::path path, bool remove)
     : m_path(std::move(path)), m_remove(remove) {
@@ -36,20 +34,19 @@ Result<TemporaryFolder> TemporaryFolder::make(const fs::path& named, const std::
     const fs::path path = fs::absolute(named, error);
     fs::create_directories(path, error);
     if (error) {
-      return fail(core::errno_error("cannot make folder " + path.string(), error.value()));
+      return fail(errno_error("cannot make folder " + path.string(), error.value()));
     }
     return TemporaryFolder(path, false);
   }
   const fs::path parent = fs::temp_directory_path(error);
   if (error) {
-    return fail(
-        core::errno_error("cannot use the folder for temporary files (TMPDIR)", error.value()));
+    return fail(errno_error("cannot use the folder for temporary files (TMPDIR)", error.value()));
   }
   std::string path = (parent / (prefix + "XXXXXX")).string();
   if (::mkdtemp(path.data()) == nullptr) {
-    return fail(core::errno_error("cannot make a folder in " + parent.string(), errno));
+    return fail(errno_error("cannot make a folder in " + parent.string(), errno));
   }
   return TemporaryFolder(std::move(path), true);
 }
 
-}  // namespace cubinary::cli
+}  // namespace cubinary::core

@@ -6,14 +6,14 @@
 
 #include "core/base/result.hpp"
 
-namespace cubinary::cli {
+namespace cubinary::core {
 
 /// A folder for one run: removed with all in it at the end, unless it was named or is kept.
 class TemporaryFolder {
  public:
   /// `named`, made when it is missing; empty: a new one in TMPDIR whose name begins with `prefix`.
-  [[nodiscard]] static core::Result<TemporaryFolder> make(const std::filesystem::path& named,
-                                                          const std::string& prefix);
+  [[nodiscard]] static Result<TemporaryFolder> make(const std::filesystem::path& named,
+                                                    const std::string& prefix);
   TemporaryFolder(TemporaryFolder&& other) noexcept;
   TemporaryFolder& operator=(TemporaryFolder&&) = delete;
   ~TemporaryFolder();
@@ -28,4 +28,4 @@ class TemporaryFolder {
   bool m_remove;
 };
 
-}  // namespace cubinary::cli
+}  // namespace cubinary::core
