@@ -63,18 +63,6 @@ void must(Result<void> result) {
   }
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "cubinary-test-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    throw std::runtime_error("cannot make a temporary folder");
-  }
-  m_path = name;
-}
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code error;
-  fs::remove_all(m_path, error);
-}
-
 std::string scale_manifest() {
   return R"toml(manifest = 1
 name    = "scale"

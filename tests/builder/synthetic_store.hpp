@@ -11,23 +11,13 @@
 #include "store/candidates.hpp"
 #include "store/measurements.hpp"
 #include "store/store.hpp"
+#include "tests/scratch.hpp"
 
 /// Stores filled without a compiler: real manifests, really expanded, whose cubins are made-up
 /// bytes. Everything throws std::runtime_error, since a fixture that fails is a broken test.
 namespace cubinary::tests {
 
-/// A folder that is removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
-
- private:
-  std::filesystem::path m_path;
-};
+using test::Scratch;
 
 /// `scale`: T in f32 and f16, VEC in 1 2 4 8 (code; at most 16 bytes; prefers 8, then 4; default
 /// 1), WARPS (launch).

@@ -63,7 +63,7 @@ core::Error refusal(store::Store& store, const builder::ReleaseRequest& asked) {
 }  // namespace
 
 TEST_CASE("an untuned release holds each combination's preferences, then its default") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_90", "sm_120"});
   fill(store, attend_manifest(), {"sm_90"});
@@ -105,7 +105,7 @@ TEST_CASE("an untuned release holds each combination's preferences, then its def
 }
 
 TEST_CASE("a pack is one frame over the used artifacts, ascending by digest") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   must(builder::create_release(store, request("r1")));
@@ -142,7 +142,7 @@ TEST_CASE("a pack is one frame over the used artifacts, ascending by digest") {
 }
 
 TEST_CASE("winners ship as tuned entries with their time, device class and origin") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   measure_scale(store, "sm_120", "f16", 2, 4096, 10.0);
@@ -170,7 +170,7 @@ TEST_CASE("winners ship as tuned entries with their time, device class and origi
 }
 
 TEST_CASE("the same store content gives the same bytes") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store first = create_store(folder.path() / "first.db");
   fill(first, scale_manifest(), {"sm_90", "sm_120"});
   fill(first, attend_manifest(), {"sm_90"});
@@ -199,7 +199,7 @@ TEST_CASE("the same store content gives the same bytes") {
 }
 
 TEST_CASE("a release may be narrowed to targets and kernels") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_90", "sm_120"});
   fill(store, attend_manifest(), {"sm_90"});
@@ -225,7 +225,7 @@ TEST_CASE("a release may be narrowed to targets and kernels") {
 }
 
 TEST_CASE("names outside the tag grammar, taken names and channels are refused") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   for (const char* name : {"", ".r1", "-r1", "r 1", "r/1", "r:1", "sha256-00"}) {
@@ -243,7 +243,7 @@ TEST_CASE("names outside the tag grammar, taken names and channels are refused")
 }
 
 TEST_CASE("a store without candidates has nothing to release") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   CHECK(refusal(store, request("r1")).code == ErrorCode::not_found);
   FillOptions failing;
@@ -258,7 +258,7 @@ TEST_CASE("a store without candidates has nothing to release") {
 }
 
 TEST_CASE("a default config without a cubin is named, and left out only when told") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   FillOptions failing;
   failing.adjust = [](store::Candidate& candidate) {
@@ -290,7 +290,7 @@ TEST_CASE("a default config without a cubin is named, and left out only when tol
 }
 
 TEST_CASE("a default config that was never built is named") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   FillOptions missing;
   missing.adjust = [](store::Candidate& candidate) {
@@ -302,7 +302,7 @@ TEST_CASE("a default config that was never built is named") {
 }
 
 TEST_CASE("cubins of one target built under an older manifest are not mixed in") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_90", "sm_120"});
   fill(store, scale_manifest() + "# edited\n", {"sm_120"});
@@ -334,7 +334,7 @@ std::vector<core::TableEntry> entries_of(const store::Store& store, const std::s
 }  // namespace
 
 TEST_CASE("A winner ships with what makes it believable, and what devices proved is attested") {
-  TemporaryFolder folder;
+  Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   MadeUpMeasurement fast;
@@ -378,7 +378,7 @@ TEST_CASE("A winner ships with what makes it believable, and what devices proved
 }
 
 TEST_CASE("What a device found wrong does not ship untold") {
-  TemporaryFolder folder;
+  Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   MadeUpMeasurement preferred;

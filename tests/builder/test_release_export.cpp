@@ -26,7 +26,7 @@ namespace {
 
 /// A store with `scale` and a signed release `r1`, promoted to prod.
 struct Fixture {
-  TemporaryFolder folder;
+  Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   core::PrivateKey key = must(core::PrivateKey::generate());
   fs::path layout = folder.path() / "layout";

@@ -43,7 +43,7 @@ std::string read_envelope(const store::Store& store, const core::Digest& manifes
 }  // namespace
 
 TEST_CASE("a signature states the release and hangs on its index") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_90", "sm_120"});
   const store::Release release = make_release(store, "r1");
@@ -87,7 +87,7 @@ TEST_CASE("a signature states the release and hangs on its index") {
 }
 
 TEST_CASE("signing again, with two keys, replaces the signature") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   const store::Release release = make_release(store, "r1");
@@ -108,7 +108,7 @@ TEST_CASE("signing again, with two keys, replaces the signature") {
 }
 
 TEST_CASE("an unknown release is not signed, and the nearest name is given") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   make_release(store, "nightly");
@@ -120,7 +120,7 @@ TEST_CASE("an unknown release is not signed, and the nearest name is given") {
 }
 
 TEST_CASE("a channel moves between releases and never hides one") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_120"});
   const store::Release first = make_release(store, "r1");
@@ -147,7 +147,7 @@ TEST_CASE("a channel moves between releases and never hides one") {
 }
 
 TEST_CASE("a summary counts kernels, channels and bytes") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_90", "sm_120"});
   fill(store, attend_manifest(), {"sm_90"});
@@ -166,7 +166,7 @@ TEST_CASE("a summary counts kernels, channels and bytes") {
 }
 
 TEST_CASE("a diff says what clients would do differently") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
   fill(store, scale_manifest(), {"sm_90", "sm_120"});
   make_release(store, "r1");

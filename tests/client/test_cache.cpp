@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/cache.hpp"
-#include "tests/client/scratch.hpp"
+#include "tests/scratch.hpp"
 
 using namespace cubinary;
 using client::Cache;

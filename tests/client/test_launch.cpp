@@ -18,8 +18,8 @@
 #include "client/include/cubinary.hpp"
 #include "core/base/file.hpp"
 #include "core/wire/signature.hpp"
-#include "tests/client/scratch.hpp"
 #include "tests/client/test_layout.hpp"
+#include "tests/scratch.hpp"
 
 using namespace cubinary;
 

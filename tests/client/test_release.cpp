@@ -8,8 +8,8 @@
 #include "client/lookup.hpp"
 #include "client/release.hpp"
 #include "core/base/file.hpp"
-#include "tests/client/scratch.hpp"
 #include "tests/client/test_layout.hpp"
+#include "tests/scratch.hpp"
 
 using namespace cubinary;
 using client::Release;

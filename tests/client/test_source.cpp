@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "client/source.hpp"
-#include "tests/client/scratch.hpp"
+#include "tests/scratch.hpp"
 
 using cubinary::client::SourceName;
 using cubinary::core::ErrorCode;

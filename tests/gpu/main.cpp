@@ -13,31 +13,13 @@
 #include <exception>
 
 #include "tests/gpu/suite.hpp"
+#include "tests/scratch.hpp"
 
 namespace {
 
 using namespace cubinary;
 
 constexpr int k_skipped = 125;
-
-/// A folder of its own, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "cubinary-gpu-XXXXXX";
-    m_path = mkdtemp(pattern.data()) == nullptr ? "" : pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(m_path, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
-
- private:
-  std::filesystem::path m_path;
-};
 
 int skip(const std::string& why) {
   std::printf("SKIP gpu suite: %s\n", why.c_str());
@@ -72,7 +54,7 @@ int run() {
               driver.capability, driver.sm_count, driver.version / 1000, driver.version % 1000 / 10,
               source, seed_value);
 
-  const ScratchFolder scratch;
+  const test::Scratch scratch;
   gpu::Release release;
   if (const auto status = release.open(scratch.path() / "suite"); status != CUBINARY_OK) {
     std::printf("FAIL %s\n", gpu::failure("open", status).c_str());

@@ -12,35 +12,11 @@
 #include "core/base/result.hpp"
 #include "store/candidates.hpp"
 #include "store/store.hpp"
+#include "tests/scratch.hpp"
 
 namespace cubinary::store {
 
-/// A folder for one test, removed with all it holds.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "cubinary-store-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw std::runtime_error("mkdtemp failed");
-    }
-    m_path = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(m_path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
-    return m_path / name;
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
-
- private:
-  std::filesystem::path m_path;
-};
+using test::Scratch;
 
 /// The value, or an exception with the error's message.
 template <typename T>

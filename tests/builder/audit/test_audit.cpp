@@ -64,7 +64,7 @@ class Audited {
   [[nodiscard]] store::Reader reader() const { return must(m_store.reader()); }
 
  private:
-  TemporaryFolder m_folder;
+  Scratch m_folder;
   store::Store m_store;
 };
 

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
-
-#include <unistd.h>
+#include <system_error>
 
 namespace cubinary::test {
 
-/// A folder of its own for one test case, removed at the end.
+/// A folder of its own for one test, removed at the end with all it holds.
 class Scratch {
  public:
   Scratch() {
     std::string pattern =
         (std::filesystem::temp_directory_path() / "cubinary-test-XXXXXX").string();
-    m_path = ::mkdtemp(pattern.data());
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw std::runtime_error("cannot make a temporary folder");
+    }
+    m_path = pattern;
   }
   ~Scratch() {
     std::error_code ignored;
@@ -22,6 +26,7 @@ class Scratch {
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
+
   [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
     return m_path / name;
   }
