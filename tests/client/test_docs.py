@@ -84,6 +84,19 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(self.launches()), 1)
         self.assertIn("launch scale_f32_4__p8_8_8_4 grid=4,1,1", self.launches()[0])
 
+    def test_the_readme_s_cpp_is_the_header_s(self):
+        with open(os.path.join(PROJECT, "README.md"), encoding="utf-8") as file:
+            code = re.search(r"```cpp\n(.*?)```", file.read(), re.S).group(1)
+        include, body = code.split("\n", 1)
+        parameters = "const char* interface, CUstream_st* stream, std::uint64_t y, std::uint64_t x, std::uint64_t w"
+        source = f"{include}\nvoid example({parameters}) {{\n{body}}}\n"
+        done = subprocess.run(
+            [os.environ.get("CXX", "c++"), "-std=c++14", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++",
+             "-I", os.path.join(PROJECT, "client", "include"), "-"],
+            input=source, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
