@@ -11,7 +11,7 @@ core::Result<Response> page(std::string_view name) {
   if (name.empty()) {
     name = "index.html";
   }
-  for (const PageFile& file : page_files()) {
+  for (const core::EmbeddedFile& file : page_files()) {
     if (file.name != name) {
       continue;
     }

@@ -4,17 +4,14 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/embedded_file.hpp"
 #include "core/base/result.hpp"
 #include "server/http.hpp"
 
 namespace cubinary::server {
 
-/// One file of the audit page, embedded at build time.
-struct PageFile {
-  std::string_view name;  ///< "index.html"
-  std::string_view text;
-};
-[[nodiscard]] std::span<const PageFile> page_files();
+/// The files of the audit page.
+[[nodiscard]] std::span<const core::EmbeddedFile> page_files();
 
 /// The audit page: `/` is index.html, `/page/NAME` the rest. It loads nothing from elsewhere and
 /// may only ask this server, which its content security policy says to the browser too. `not_found`

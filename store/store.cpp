@@ -110,7 +110,7 @@ Result<std::int64_t> read_format(Connection& connection) {
 Result<void> migrate(Connection& connection, std::int64_t from) {
   for (std::int64_t format = from; format < newest_format(); ++format) {
     std::string script = "BEGIN IMMEDIATE;\n";
-    script += migrations()[static_cast<std::size_t>(format)];
+    script += migrations()[static_cast<std::size_t>(format)].text;
     script += "PRAGMA application_id = " + std::to_string(k_application_id) + ";\n";
     script += "PRAGMA user_version = " + std::to_string(format + 1) + ";\nCOMMIT;\n";
     TRY(connection.execute_script(script));

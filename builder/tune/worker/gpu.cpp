@@ -105,19 +105,22 @@ Result<std::unique_ptr<Gpu>> Gpu::open(int device) {
   TRY(driver.check(driver.context_push(gpu->m_context), "cuCtxPushCurrent"));
   TRY(driver.check(gpu->m_functions.stream_create(&gpu->m_stream, cuda::k_stream_non_blocking),
                    "cuStreamCreate"));
-  TRY(gpu->load_kernels(k_device_ptx, {"fill", "compare", "count_changed", "digest", "hold",
-                                       "read_clock", "read_words", "copy_words", "multiply_add"}));
+  TRY(gpu->load_kernels(device_code()[0],
+                        {"fill", "compare", "count_changed", "digest", "hold", "read_clock",
+                         "read_words", "copy_words", "multiply_add"}));
   if (gpu->m_has_tensor_cores) {
-    TRY(gpu->load_kernels(k_tensor_ptx, {"mma_f16"}));
+    TRY(gpu->load_kernels(device_code()[1], {"mma_f16"}));
   }
   return gpu;
 }
 
 Gpu::~Gpu() = default;  // the process ends with its device
 
-Result<void> Gpu::load_kernels(const char* ptx, const std::vector<const char*>& names) {
+Result<void> Gpu::load_kernels(const core::EmbeddedFile& ptx,
+                               const std::vector<const char*>& names) {
   cuda::Module module = nullptr;
-  TRY(check(m_driver->module_load(&module, ptx), "loading the tuner's own kernels"));
+  const char* const image = ptx.text.data();  // a zero ends it
+  TRY(check(m_driver->module_load(&module, image), "loading the tuner's own kernels"));
   for (const char* name : names) {
     cuda::Function function = nullptr;
     TRY(check(m_driver->module_function(&function, module, name), "cuModuleGetFunction"));

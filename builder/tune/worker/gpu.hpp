@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "builder/tune/message.hpp"
+#include "core/base/embedded_file.hpp"
 #include "core/base/result.hpp"
 #include "core/driver/device_functions.hpp"
 
@@ -58,7 +59,7 @@ class Gpu {
  private:
   Gpu() = default;
   [[nodiscard]] core::Result<void> find(int device);
-  [[nodiscard]] core::Result<void> load_kernels(const char* ptx,
+  [[nodiscard]] core::Result<void> load_kernels(const core::EmbeddedFile& ptx,
                                                 const std::vector<const char*>& names);
   [[nodiscard]] core::Result<void> run_packed(const char* kernel, std::uint32_t blocks,
                                               std::uint32_t threads, void** arguments) const;
