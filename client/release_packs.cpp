@@ -159,8 +159,8 @@ Result<SharedBytes> Release::artifact(const core::KernelTable& table, const core
 
 Result<void> Release::warm(const core::KernelTable& table, Deadline deadline) {
   for (const core::Digest& digest : artifacts_of(table)) {
-    TRY_ASSIGN(SharedBytes bytes, artifact(table, digest, deadline));
-    remember(digest, std::move(bytes));
+    TRY_ASSIGN(const SharedBytes bytes, artifact(table, digest, deadline));
+    remember(digest, bytes);
   }
   return {};
 }

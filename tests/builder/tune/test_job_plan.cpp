@@ -160,7 +160,8 @@ TEST_CASE("programs carry launches, workspace and constants") {
 }
 
 TEST_CASE("the floor is what bytes and flops need at the session's peaks") {
-  const JobPlan plan = must(Fixture().plan());
+  const Fixture f;
+  const JobPlan plan = must(f.plan());
   const std::map<std::string, double> peaks{
       {"dram_gbps", 4000}, {"l2_gbps", 8000}, {"f32_tflops", 60}, {"mma_tflops", 600}};
   // 2 MiB, of which 64 bytes of output may stay in the cache.
@@ -171,11 +172,13 @@ TEST_CASE("the floor is what bytes and flops need at the session's peaks") {
 }
 
 TEST_CASE("the recipe is what a measurement depends on, not the lists of values") {
-  const core::Digest recipe = must(Fixture().plan()).recipe();
+  Fixture f;
+  const core::Digest recipe = must(f.plan()).recipe();
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string text = k_manifest;
     text.replace(text.find(from), from.size(), to);
-    return must(Fixture(text).plan()).recipe() != recipe;
+    const Fixture other(text);
+    return must(other.plan()).recipe() != recipe;
   };
   CHECK_FALSE(changed("sums of long rows", "sums"));
   CHECK_FALSE(changed("values = [1, 8, 64]", "values = [1, 8, 64, 256]"));
@@ -186,7 +189,6 @@ TEST_CASE("the recipe is what a measurement depends on, not the lists of values"
   CHECK(changed("[1e-5, 1e-4]", "[1e-5, 1e-3]"));
   CHECK(changed("cols = 1001", "cols = 1003"));
   CHECK(changed("\"SPLITS\", \"min", "\"2 * SPLITS\", \"min"));
-  Fixture f;
   f.candidates.back().build_key = core::sha256("another reference");
   CHECK(must(f.plan()).recipe() != recipe);
 }
