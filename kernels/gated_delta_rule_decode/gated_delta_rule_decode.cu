@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block_index.cuh"
+#include "delta_rule_ref.cuh"
 #include "vector.cuh"
 
 /// Lanes of a warp whose numbers differ in bits FROM and above add up `value`; all get the sum.
@@ -169,58 +170,12 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
 }
 
-/// The same in float64, a block a head and a thread a column at a time.
+/// The same in float64.
 template <typename T, int DK>
 __global__ void gated_delta_rule_decode_ref(T* o, float* state, const T* q, const T* k, const T* v,
                                             const float* g, const T* beta, float scale,
                                             int normalise, int batches, int tokens, int k_heads,
                                             int group, int dv) {
-  const int heads = k_heads * group;
-  const int head = static_cast<int>(block_index() % heads);
-  const long long batch = block_index() / heads;
-  if (batch >= batches) {
-    return;
-  }
-  const double factor = scale == 0.0F ? 1.0 / sqrt(static_cast<double>(DK)) : scale;
-  for (int column = static_cast<int>(threadIdx.x); column < dv; column += blockDim.x) {
-    float* s = state + block_index() * DK * dv + column;
-    double column_state[DK];
-#pragma unroll 1
-    for (int i = 0; i < DK; ++i) {
-      column_state[i] = s[static_cast<long long>(i) * dv];
-    }
-    for (int token = 0; token < tokens; ++token) {
-      const long long at = batch * tokens + token;
-      const T* key = k + (at * k_heads + head / group) * DK;
-      const T* query = q + (at * k_heads + head / group) * DK;
-      double kk = normalise != 0 ? 1e-6 : 1.0;
-      double qq = kk;
-#pragma unroll 1
-      for (int i = 0; i < DK && normalise != 0; ++i) {
-        kk += static_cast<double>(to_float(key[i])) * to_float(key[i]);
-        qq += static_cast<double>(to_float(query[i])) * to_float(query[i]);
-      }
-      const double decay = exp(static_cast<double>(g[at * heads + head]));
-      double with_k = 0.0;
-#pragma unroll 1
-      for (int i = 0; i < DK; ++i) {
-        column_state[i] *= decay;
-        with_k += column_state[i] * to_float(key[i]) / sqrt(kk);
-      }
-      const double u = to_float(beta[at * heads + head]) *
-                       (to_float(v[(at * heads + head) * dv + column]) - with_k);
-      double sum = 0.0;
-#pragma unroll 1
-      for (int i = 0; i < DK; ++i) {
-        column_state[i] += u * to_float(key[i]) / sqrt(kk);
-        sum += column_state[i] * to_float(query[i]);
-      }
-      o[(at * heads + head) * dv + column] =
-          from_float<T>(static_cast<float>(sum * factor / sqrt(qq)));
-    }
-#pragma unroll 1
-    for (int i = 0; i < DK; ++i) {
-      s[static_cast<long long>(i) * dv] = static_cast<float>(column_state[i]);
-    }
-  }
+  delta_rule_ref<T, DK>(o, state, state, q, k, v, g, beta, scale, normalise, batches, tokens,
+                        k_heads, group, dv);
 }
