@@ -8,8 +8,21 @@
 Needs libcubinary and the CUDA driver: no compiler, no CUDA toolkit, no headers.
 """
 
-from .client import Info, Kernel, Release, open
 from .errors import ArgumentError, Error
-from .library import version
 
 __all__ = ["ArgumentError", "Error", "Info", "Kernel", "Release", "open", "version"]
+
+
+def __getattr__(name):
+    # The client when it is first used: the Triton plug-in, which lives in this package, starts with every program.
+    if name in ("Info", "Kernel", "Release", "open"):
+        from . import client as module
+    elif name == "version":
+        from . import library as module
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(module, name)
+
+
+def __dir__():
+    return sorted(set(globals()) | set(__all__))

@@ -2,7 +2,6 @@
 """The device class of a GPU, `sm90-s132-l50M-b6144-m144G`: the silicon, not the product name. Rounded as
 core/model/device_class.cpp does."""
 
-import ctypes
 import functools
 import math
 import re
@@ -23,6 +22,8 @@ def class_from_attributes(major, minor, multiprocessors, l2_bytes, bus_bits, mem
 @functools.lru_cache
 def device_class(ordinal=0):
     """The class of one of this process's GPUs; "" when there is no driver or no such device."""
+    import ctypes  # here, as everything that a hit can do without
+
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -49,10 +49,9 @@ class Index:
     def verified(self, relative, digest):
         """Absolute path of a file of the folder, after its bytes were held against `digest`. Raises
         Tampered when they differ or are gone."""
-        path = os.path.join(self.folder, relative)
+        path = f"{self.folder}/{relative}"
         try:
-            with open(path, "rb") as file:
-                actual = hashlib.sha256(file.read()).hexdigest()
+            actual = _digest(path)
         except OSError as error:
             raise Tampered(
                 f"{path} of {self.describe()} cannot be read: {error.strerror}. Hydrate the folder again."
@@ -70,7 +69,7 @@ class Index:
         if entry is None:
             return None
         return {
-            name: self.verified(os.path.join(key, name), digest)
+            name: self.verified(f"{key}/{name}", digest)
             for name, digest in entry["files"].items()
             if not name.startswith("__grp__") and name != "cubinary.json"
         }
@@ -114,6 +113,23 @@ class Index:
                 if text is not None:
                     recorded.add((text, parts.get("ptxas.id", "")))
         return ptxas.answer(recorded) if recorded else None
+
+
+_PIECE = 64 << 10  # holds most files of an entry whole, and stays below what malloc maps anew each time
+
+
+def _digest(path):
+    # Every hit reads all files of its entry: through the plain calls this costs a third of what it does through open().
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        piece = os.read(descriptor, _PIECE)
+        digest = hashlib.sha256(piece)
+        while piece:
+            piece = os.read(descriptor, _PIECE)
+            digest.update(piece)
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
 
 
 def _cannot_load(module):

@@ -2,7 +2,6 @@
 """Lay a release down when a program first needs it: CUBINARY_TRITON_SOURCE and CUBINARY_TRITON_KEY, through
 libcubinary, which checks the signature and every digest. Several processes may do it at once."""
 
-import ctypes
 import os
 
 _MESSAGE_BYTES = 4096
@@ -14,6 +13,8 @@ def fill(folder, index_name):
     source = os.environ.get("CUBINARY_TRITON_SOURCE", "")
     if not source or os.path.exists(os.path.join(folder, index_name)):
         return
+    import ctypes
+
     from .. import library
     from ..errors import Error
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Tritons to test with, the stub driver they load, and programs run against them.
 
-scripts/setup --tests puts one Triton into build/deps/triton/<version>. CUBINARY_TRITON_VERSIONS names more, as
-`folder` or `folder:python`, comma-separated; a folder holds the unpacked wheel of the Python beside it.
+scripts/setup --tests puts one Triton into build/deps/triton/<version>. CUBINARY_TRITON_VERSIONS names others instead, as
+`folder` or `folder:python`, comma-separated; a folder holds the unpacked wheel of the Python beside it. `matrix` runs
+the suites on every version that is supported.
 """
 
 import json
@@ -41,6 +42,8 @@ def installed():
     for entry in filter(None, os.environ.get("CUBINARY_TRITON_VERSIONS", "").split(",")):
         folder, _, python = entry.partition(":")
         found.append(Triton(folder, python or sys.executable))
+    if found:
+        return found
     here = f"cp{sys.version_info.major}{sys.version_info.minor}-"
     for wheel in sorted((harness.SOURCE / "build/deps/triton").glob("*/triton-*.dist-info/WHEEL")):
         if f"Tag: {here}" in wheel.read_text():
