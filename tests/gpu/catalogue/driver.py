@@ -8,6 +8,7 @@ import lzma
 import os
 import pathlib
 import pickle
+import sys
 
 from manifest import SIZE
 
@@ -119,6 +120,8 @@ class Library:
 
 
 class Driver:
+    """libcuda, with the device's primary context current: torch's, where the program uses torch."""
+
     _one = None
 
     @classmethod
@@ -127,9 +130,39 @@ class Driver:
         return cls._one
 
     def __init__(self):
-        import torch
-        torch.zeros(1, device="cuda")  # makes the primary context, and it current
         self.lib = ctypes.CDLL("libcuda.so.1")
+        if "torch" in sys.modules:
+            import torch
+            torch.zeros(1, device="cuda")
+            return
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self.check(self.lib.cuInit(0), "cuInit")
+        self.check(self.lib.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+        self.check(self.lib.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+        self.check(self.lib.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+        self.device = device
+
+    def attribute(self, number):
+        value = ctypes.c_int()
+        self.check(self.lib.cuDeviceGetAttribute(ctypes.byref(value), number, self.device),
+                   "cuDeviceGetAttribute")
+        return value.value
+
+    def allocate(self, size):
+        """The address of so many bytes, of their own and no more."""
+        address = ctypes.c_uint64()
+        self.check(self.lib.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)), "cuMemAlloc")
+        return address.value
+
+    def free(self, address):
+        self.check(self.lib.cuMemFree_v2(ctypes.c_uint64(address)), "cuMemFree")
+
+    def upload(self, address, data):
+        self.check(self.lib.cuMemcpyHtoD_v2(ctypes.c_uint64(address), data, ctypes.c_size_t(len(data))),
+                   "cuMemcpyHtoD")
+
+    def wait(self):
+        self.check(self.lib.cuCtxSynchronize(), "cuCtxSynchronize")
 
     def check(self, status, what):
         if status != 0:
@@ -165,12 +198,29 @@ class Driver:
                                            ctypes.c_void_p(stream), cells, None), "cuLaunchKernel")
 
 
-class Launch:
-    """One config of a kernel, ready for these operands: `launch()` starts it on torch's current stream."""
+def _torch_workspace(size):
+    import torch
+    return torch.zeros(size, dtype=torch.uint8, device="cuda")
 
-    def __init__(self, library, types, shape, config, fixed, operands):
-        import torch
-        self.torch = torch
+
+def _torch_stream():
+    import torch
+    return torch.cuda.current_stream().cuda_stream
+
+
+def _address(operand):
+    if operand is None or isinstance(operand, int):
+        return operand or 0
+    return operand.data_ptr()
+
+
+class Launch:
+    """One config of a kernel, ready for these operands (torch tensors or addresses): `launch()` starts it on
+    the stream that `stream` names, torch's current one by itself. `workspace(bytes)` gives zeroed memory."""
+
+    def __init__(self, library, types, shape, config, fixed, operands, workspace=_torch_workspace,
+                 stream=_torch_stream):
+        self.stream = stream
         manifest = library.manifest
         scope = manifest.scope(config, fixed)
         self.hold = []
@@ -180,9 +230,9 @@ class Launch:
             if "workspace" in argument:
                 dtype = types.get(argument["workspace"], argument["workspace"])
                 size = manifest.evaluate(argument["len"], scope) * SIZE[dtype]
-                space = torch.zeros(max(size, 1), dtype=torch.uint8, device="cuda")
+                space = workspace(max(size, 1))
                 self.hold.append(space)
-                values[name] = ctypes.c_uint64(space.data_ptr())
+                values[name] = ctypes.c_uint64(_address(space))
             elif "scalar" in argument:
                 if "is" in argument:
                     value = manifest.evaluate(argument["is"], scope)
@@ -190,8 +240,7 @@ class Launch:
                     value = operands.get(name, argument.get("default"))
                 values[name] = _SCALAR[argument["scalar"]](value)
             else:
-                tensor = operands.get(name)
-                values[name] = ctypes.c_uint64(0 if tensor is None else tensor.data_ptr())
+                values[name] = ctypes.c_uint64(_address(operands.get(name)))
         self.steps = []
         for step in manifest.steps:
             names = [a if isinstance(a, str) else a["name"]
@@ -207,6 +256,6 @@ class Launch:
         self.values = values
 
     def __call__(self):
-        stream = self.torch.cuda.current_stream().cuda_stream
+        stream = self.stream()
         for function, grid, block, smem, cells, cluster in self.steps:
             Driver.get().launch(function, grid, block, smem, cells, stream, cluster)
