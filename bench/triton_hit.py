@@ -59,6 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--triton", help="folder of an unpacked Triton wheel (default: the installed one)")
+    parser.add_argument("--json", action="store_true", help="print one object: [Triton's own, plug-in], microseconds")
     parser.add_argument("--stub", help="folder with a stub libcuda.so.1")
     options = parser.parse_args()
     sys.path.insert(0, str(TESTS))
@@ -104,6 +105,9 @@ def main():
         ]
         hits = [statistics.median(taken for round_ in rounds for taken in round_[0][side]) for side in (0, 1)]
         launches = [min(round_[side] for round_ in rounds) for side in (1, 2)]
+        if options.json:
+            print(json.dumps({"hit": hits, "launch": launches}))
+            return
         for said, (own, plugin) in (("compile that hits", hits), ("launch of a tuned kernel", launches)):
             print(f"{said:<26} Triton's own {own:8.1f} us   plug-in {plugin:8.1f} us   {plugin / own:.2f}x")
         print(f"processor time; hits: median of {1500 * options.rounds} in turns, launches: least of {options.rounds} runs")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/triton_folder.hpp"
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -9,10 +8,8 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -210,23 +207,6 @@ Result<void> TritonFolder::stage(const std::string& name, const std::string& fil
     written = write_new_file(folder / file, bytes);
   }
   return written;
-}
-
-Result<void> TritonFolder::settle() {
-  struct statfs info{};
-  if (::fstatfs(m_folder.get(), &info) == 0) {
-    const auto type = static_cast<unsigned long>(info.f_type);
-    for (const unsigned long volatile_type :
-         std::array<unsigned long, 3>{TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC}) {
-      if (type == volatile_type) {
-        return {};
-      }
-    }
-  }
-  if (::syncfs(m_folder.get()) != 0) {
-    return fail_errno("cannot write the Triton cache " + m_path.string());
-  }
-  return {};
 }
 
 Result<void> TritonFolder::publish(const std::string& name, const PlannedFolder& planned) {

@@ -26,9 +26,9 @@ namespace cubinary::client {
 /// exists and is not empty, its files are replaced one by one, what makes them visible to Triton
 /// last.
 ///
-/// Nothing is synced file by file: a cache can be made again. On a file system that outlives the
-/// machine's power, one syncfs comes before the first rename, so that no name ever leads to a
-/// torn file; memory and container layers need none.
+/// Nothing is forced to the disk: whoever reads a file from here holds it against its digest, so
+/// that what a loss of power tore is refused, and laying the same release down again mends it.
+/// Forcing would wait for everything else that the machine has to write as well.
 class TritonFolder {
  public:
   /// Makes the folder when it is missing and locks it, waiting for another's work until the
@@ -55,8 +55,6 @@ class TritonFolder {
   /// Stages one file of the folder `name`. Thread-safe for different files.
   [[nodiscard]] core::Result<void> stage(const std::string& name, const std::string& file,
                                          core::ByteView bytes);
-  /// To be called once between the last `stage` and the first `publish`.
-  [[nodiscard]] core::Result<void> settle();
   /// Makes a staged folder visible. Thread-safe for different folders.
   [[nodiscard]] core::Result<void> publish(const std::string& name, const PlannedFolder& planned);
   [[nodiscard]] core::Result<void> publish_index(std::string_view text);

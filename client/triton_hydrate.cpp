@@ -80,7 +80,6 @@ class Hydration {
     }
     TRY(m_folder.begin());
     TRY(stage_all());
-    TRY(m_folder.settle());
     TRY(parallel_for(m_missing.size(), m_width, [&](std::size_t i) {
       return m_folder.publish(m_missing[i]->first, m_missing[i]->second);
     }));
