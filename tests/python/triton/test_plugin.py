@@ -139,6 +139,45 @@ class Plugin:
                 {path.name for path in (self.capture / "entries" / key).iterdir()},
             )
 
+    def test_ranks_fill_one_folder_together(self):
+        """As a launcher of ranks starts them: each with an environment of its own, some kernels shared."""
+        folder = self.tmp / "capture"
+        ranks = [["add", "tuned"], ["add", "scale"], ["tuned", "persistent"]]
+        processes = [
+            subprocess.Popen(
+                [self.triton.python, str(tritons.HERE / "programs/launch.py"), *what],
+                env=self.runner.environment(
+                    TRITON_CACHE_MANAGER=tritons.CAPTURE,
+                    CUBINARY_TRITON_CAPTURE=folder,
+                    RANK=rank,
+                    LOCAL_RANK=rank,
+                    WORLD_SIZE=len(ranks),
+                ),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank, what in enumerate(ranks)
+        ]
+        for process in processes:
+            _, error = process.communicate(timeout=240)
+            self.assertEqual(process.returncode, 0, error)
+        names = ("add", "scale", "tuned", "persistent")
+        wanted = {
+            path.parent.name
+            for path in self.capture.glob("entries/*/cubinary.json")
+            if json.loads(path.read_text())["name"] in names
+        }
+        self.assertEqual(self.keys(folder), wanted)
+        self.assertEqual(len(list((folder / "records").iterdir())), len(ranks))
+        self.assertEqual(
+            [path.name for path in folder.glob("autotune/*/*/*.autotune.json")], ["tuned.autotune.json"]
+        )
+        cache = self.tmp / "cache"
+        layout.lay_down(folder, cache)
+        report, error = self.runner.launch(*names, **self.served(cache))
+        self.assertIsNotNone(report, error)
+
     # --- serving ---
     def test_served_starts_nothing_writes_nothing_tunes_nothing(self):
         for path in [self.cache, *self.cache.rglob("*")]:
@@ -278,7 +317,17 @@ print(bool(begun), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             for modules in index["host"].values():
                 modules[0]["glibc_floor"] = "2.99"
 
+        def other_machine(index):
+            for modules in index["host"].values():
+                modules[0]["machine"] = "riscv64"
+
         self.fails("add", **self.served(self.edited(other_python)), says=(r"for cp39, this is Python 3\.",))
+        shutil.rmtree(self.tmp / "cache")
+        self.fails(
+            "add",
+            **self.served(self.edited(other_machine)),
+            says=(r"for riscv64, this machine is ",),
+        )
         shutil.rmtree(self.tmp / "cache")
         self.fails(
             "add",
@@ -286,7 +335,31 @@ print(bool(begun), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             says=(r"glibc 2\.99 or newer, this system has 2\.",),
         )
 
+    def test_another_gpu_or_another_ptxas_is_told(self):
+        self.fails("scale", **self.served(STUB_CC="80"), says=(r"for sm_80 under key .* arch is 80 here and 90 in",))
+        other = self.tmp / "ptxas"
+        other.write_text(
+            "#!/bin/sh\necho 'ptxas: NVIDIA (R) Ptx optimizing assembler'\n"
+            "echo 'Cuda compilation tools, release 12.0, V12.0.99'\n"
+        )
+        other.chmod(0o755)
+        self.fails(
+            "scale",
+            **self.served(TRITON_PTXAS_PATH=other, TRITON_PTXAS_BLACKWELL_PATH=other),
+            says=(r"the kernel 'scale' .*differs: ptxas is 12\.0\.99 here and \d+\.\d+\.\d+ in the release\.",),
+        )
+
     # --- damage ---
+    def test_a_partial_group_is_refused(self):
+        cache = self.laid_down()
+        for cubin in cache.glob("*/scale.cubin"):
+            cubin.unlink()
+        self.fails(
+            "scale",
+            **self.served(cache),
+            says=(r"Tampered: .*scale\.cubin .*cannot be read: No such file or directory\. Hydrate the folder again",),
+        )
+
     def flip(self, path):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
