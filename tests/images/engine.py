@@ -75,6 +75,7 @@ class Image:
     """`root`: its files, mounted. `config`: what it says about running it."""
 
     def __init__(self, engine, name):
+        self.folder = engine.folder
         self.root = pathlib.Path(engine.buildah("mount", engine.buildah("from", "--pull-never", name)))
         self.config = json.loads(engine.buildah("inspect", "--type", "image", name))["Docker"]["config"]
 
@@ -83,9 +84,9 @@ class Image:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if not path.is_dir()}
 
     @contextlib.contextmanager
-    def running(self, *command, entry=None, env=None, volumes=None, tmpfs=("/tmp",)):
-        """The container, as a harness.Background. `command` and `entry` (a list) stand in for what the image
-        names; `volumes`: its path -> one here, or (one here, "ro")."""
+    def running(self, *command, entry=None, env=None, volumes=None, tmpfs=("/tmp",), user=None):
+        """The container, as a harness.Background. `command`, `entry` (a list) and `user` ("UID:GID") stand in for
+        what the image names; `volumes`: its path -> one here, or (one here, "ro")."""
         mounted = []
 
         def mount(source, at, *options):
@@ -99,7 +100,7 @@ class Image:
             mounted.append(at)
             return at
 
-        user, group = (int(part) for part in self.config["User"].split(":"))
+        uid, gid = (int(part) for part in (user or self.config["User"]).split(":"))
         try:
             mount(self.root, "/", "--bind")
             mount("proc", "/proc", "-t", "proc")
@@ -109,6 +110,8 @@ class Image:
                 mount(f"/dev/{name}", f"/dev/{name}", "--bind")
             for name, to in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
                 (dev / name).symlink_to("/proc/self/fd" + to)
+            (self.folder / "hosts").write_text("127.0.0.1 localhost\n")
+            mount(self.folder / "hosts", "/etc/hosts", "--bind")
             for at in tmpfs:
                 mount("tmpfs", at, "-t", "tmpfs", "-o", "mode=1777")
             for at, source in (volumes or {}).items():
@@ -122,8 +125,8 @@ class Image:
                 os.chroot(self.root)
                 os.chdir(self.config.get("WorkingDir") or "/")
                 os.setgroups([])
-                os.setgid(group)
-                os.setuid(user)
+                os.setgid(gid)
+                os.setuid(uid)
 
             environment = dict(pair.split("=", 1) for pair in self.config["Env"])
             words = [*(entry or self.config.get("Entrypoint") or []), *(command or self.config.get("Cmd") or [])]
@@ -135,6 +138,14 @@ class Image:
         finally:
             for at in reversed(mounted):
                 subprocess.run(["umount", "--lazy", at], check=True)
+
+    def healthy(self, container):
+        """Runs the image's health check beside the container's process, as an engine does; whether it is content."""
+        kind, *command = self.config["Healthcheck"]["Test"]
+        assert kind == "CMD", kind
+        environment = dict(pair.split("=", 1) for pair in self.config["Env"])
+        into = ["nsenter", f"--target={container.process.pid}", "--root", "--wdns=/"]
+        return subprocess.run([*into, *command], env=environment, capture_output=True).returncode == 0
 
     def run(self, *command, status=0, timeout=120, **options):
         """Runs it to its end; gives its output, both streams as one text."""
