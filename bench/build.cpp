@@ -1,22 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU time of a build against one `nvcc -cubin` a candidate, kernel by kernel. Both sides run here,
-// on the same candidates: build [DIR...] [--target sm_90] [--sample N]
+// What a build costs, both sides on the same candidates, the compilers' own disk cache off:
+//   - its CPU time against that of the compiler's optimiser and assembler alone,
+//   - against one `nvcc -cubin` a candidate,
+//   - its throughput against as many unrelated builds with one worker each.
+//
+//   build [DIR...] [--kernel GLOB]... [--target sm_120] [--jobs N] [--sample N] [--quick]
 #include "builder/build.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
 
+#include <fnmatch.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bench/build_throughput.hpp"
 #include "builder/compile/compile_task.hpp"
 #include "builder/compile/nvcc.hpp"
+#include "builder/compile/nvrtc.hpp"
+#include "core/base/parallel.hpp"
 #include "core/base/temporary_folder.hpp"
 
 using namespace cubinary;
 namespace fs = std::filesystem;
+using core::Result;
 
 namespace {
 
@@ -32,14 +46,16 @@ struct Silent : builder::BuildObserver {
   void note(const std::string&) override {}
 };
 
-double cpu_seconds(int who) {
-  rusage usage{};
-  getrusage(who, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-double all_cpu_seconds() {
-  return cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN);
+double cpu_seconds() {
+  double total = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      total += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+    }
+  }
+  return total;
 }
 
 /// Reports an error and gives the program's exit status.
@@ -49,74 +65,190 @@ int failed(const core::Error& error) {
 }
 
 struct Options {
-  builder::BuildOptions build;
-  std::size_t sample = 24;  ///< nvcc runs a kernel: the rest would take the same
+  std::vector<fs::path> folders;
+  std::vector<std::string> kernels;  ///< globs
+  std::optional<core::Target> target;
+  unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
+  std::size_t sample = 6;  ///< candidates a kernel that nvcc compiles: the rest would take the same
 };
 
-core::Result<Options> parse(int argc, char** argv) {
+Result<Options> parse(const std::vector<std::string>& arguments) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--target" && i + 1 < argc) {
-      TRY_ASSIGN(core::Target target, core::Target::parse(argv[++i]));
-      options.build.targets = {target};
-    } else if (argument == "--sample" && i + 1 < argc) {
-      options.sample = std::max(1UL, std::strtoul(argv[++i], nullptr, 10));
+  TRY_ASSIGN(options.target, core::Target::parse("sm_120"));
+  bool quick = false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const bool more = i + 1 < arguments.size();
+    if (argument == "--target" && more) {
+      TRY_ASSIGN(options.target, core::Target::parse(arguments[++i]));
+    } else if (argument == "--kernel" && more) {
+      options.kernels.push_back(arguments[++i]);
+    } else if (argument == "--sample" && more) {
+      options.sample = std::max(1UL, std::strtoul(arguments[++i].c_str(), nullptr, 10));
+    } else if (argument == "--jobs" && more) {
+      options.jobs =
+          static_cast<unsigned>(std::max(1UL, std::strtoul(arguments[++i].c_str(), nullptr, 10)));
+    } else if (argument == "--quick") {
+      quick = true;
     } else if (argument.starts_with("-")) {
       return core::fail(core::ErrorCode::usage,
-                        "build [DIR...] [--target sm_90] [--sample N]; no option " + argument);
+                        "build [DIR...] [--kernel GLOB]... [--target sm_120] [--jobs N] "
+                        "[--sample N] [--quick]; no option " +
+                            argument);
     } else {
-      options.build.folders.emplace_back(argument);
+      options.folders.push_back(fs::absolute(argument));
     }
   }
-  if (options.build.folders.empty()) {
-    options.build.folders = {"kernels"};
+  if (options.folders.empty()) {
+    options.folders = {fs::absolute("kernels")};
+  }
+  if (options.kernels.empty()) {
+    // Light ones and one whose optimiser has much to do.
+    options.kernels = {"l2norm", "swiglu", "rope", "gemm_nt"};
+    if (quick) {
+      options.kernels = {"swiglu"};
+    }
+  }
+  if (quick) {
+    options.sample = 2;
   }
   return options;
 }
 
-core::Result<void> compare(const core::Manifest& manifest, const Options& options,
-                           const fs::path& folder) {
+/// CPU time of the optimiser and the assembler in one compilation: its CPU time, times their share
+/// of the phases that NVRTC reports.
+Result<double> back_end_seconds(const builder::Nvrtc& nvrtc, builder::CompileJob job,
+                                const fs::path& report) {
+  job.options.push_back("-time=" + report.string());
+  const double before = cpu_seconds();
+  const builder::CompileReply reply = nvrtc.compile(job);
+  const double cpu = cpu_seconds() - before;
+  if (reply.status != builder::CompileReply::Status::ok) {
+    return core::fail(core::ErrorCode::compile_failed, "NVRTC: " + reply.message);
+  }
+  std::ifstream lines(report);
+  double all = 0;
+  double back = 0;
+  for (std::string line; std::getline(lines, line);) {
+    // "scale.cu, NVVM Optimizer, 83, ms"; the first line names the columns.
+    const std::size_t unit = line.rfind(',');
+    const std::size_t number = unit == std::string::npos ? unit : line.rfind(',', unit - 1);
+    if (number == std::string::npos) {
+      continue;
+    }
+    const double value = std::strtod(line.c_str() + number + 1, nullptr);
+    all += value;
+    back += line.find("Frontend") == std::string::npos ? value : 0;
+  }
+  fs::remove(report);
+  if (all <= 0) {
+    return core::fail(core::ErrorCode::unsupported, "this NVRTC reports no phases");
+  }
+  return cpu * back / all;
+}
+
+/// Seconds of CPU time, summed over the kernels compared.
+struct Costs {
+  double ours = 0;
+  double back_end = 0;
+};
+
+Result<void> compare(const core::Manifest& manifest, const Options& options, const fs::path& folder,
+                     Costs& costs) {
   TRY_ASSIGN(store::Store store, store::Store::open(folder / (manifest.name + ".cubinary"),
                                                     {store::Access::write, true, "bench build"}));
-  builder::BuildOptions build = options.build;
+  builder::BuildOptions build;
   build.folders = {manifest.path.parent_path()};
+  build.targets = {*options.target};
+  build.jobs = options.jobs;
   TRY_ASSIGN(const builder::Plan plan,
              builder::make_plan(store, {manifest}, {build.targets, build.toolkit, build.worker}));
-
-  const double before = all_cpu_seconds();
+  double before = cpu_seconds();
   Silent silent;
   TRY_ASSIGN(const builder::BuildSummary summary, builder::build(store, build, silent));
-  const double ours = (all_cpu_seconds() - before) / static_cast<double>(summary.compiled);
+  const double whole = cpu_seconds() - before;
+  const double ours = whole / static_cast<double>(std::max<std::uint64_t>(summary.compiled, 1));
 
-  const std::size_t step = std::max<std::size_t>(1, plan.candidates.size() / options.sample);
-  double theirs = 0;
-  std::size_t runs = 0;
-  for (std::size_t i = 0; i < plan.candidates.size(); i += step) {
-    const builder::PlannedCandidate& candidate = plan.candidates[i];
-    builder::PlannedKernel kernel = plan.kernels[candidate.kernel];
-    kernel.manifest.backend = core::Backend::nvcc;
-    TRY_ASSIGN(const builder::CompileJob job, builder::make_job(kernel, candidate));
-    if (chdir(job.folder.c_str()) != 0) {
-      return core::fail(core::ErrorCode::io, "cannot enter " + job.folder);
-    }
-    const double began = all_cpu_seconds();
-    const builder::CompileReply reply = builder::compile_with_nvcc(job);
-    theirs += all_cpu_seconds() - began;
-    ++runs;
-    if (reply.status != builder::CompileReply::Status::ok) {
-      return core::fail(core::ErrorCode::compile_failed, "nvcc: " + reply.message);
+  std::vector<builder::CompileJob> jobs;
+  for (std::size_t i = 0; i < options.sample; ++i) {
+    const auto& candidate = plan.candidates[i * plan.candidates.size() / options.sample];
+    TRY_ASSIGN(jobs.emplace_back(), builder::make_job(plan.kernels[candidate.kernel], candidate));
+  }
+  if (chdir(jobs.front().folder.c_str()) != 0) {
+    return core::fail(core::ErrorCode::io, "cannot enter " + jobs.front().folder);
+  }
+  double back_end = 0;
+  {
+    TRY_ASSIGN(const builder::Nvrtc nvrtc,
+               builder::Nvrtc::open(plan.kernels.front().toolkit.nvrtc));
+    TRY(back_end_seconds(nvrtc, jobs.front(), folder / "phases"));  // the first loads much else
+    for (const builder::CompileJob& job : jobs) {
+      TRY_ASSIGN(const double seconds, back_end_seconds(nvrtc, job, folder / "phases"));
+      back_end += seconds / static_cast<double>(jobs.size());
     }
   }
-  theirs /= static_cast<double>(runs);
-  const double overhead =
-      ours * static_cast<double>(summary.compiled) / std::max(summary.compiler_cpu_seconds, 1e-9);
+  std::atomic<int> nothing = 0;
+  before = cpu_seconds();
+  const auto compiled = core::for_each_index(
+      jobs.size(), options.jobs, [&]() -> Result<int> { return nothing.load(); },
+      [&](int, std::size_t index) -> Result<void> {
+        builder::CompileJob job = jobs[index];
+        job.backend = core::Backend::nvcc;
+        job.compiler = plan.kernels.front().toolkit.nvcc.string();
+        const builder::CompileReply reply = builder::compile_with_nvcc(job);
+        if (reply.status != builder::CompileReply::Status::ok) {
+          return core::fail(core::ErrorCode::compile_failed, "nvcc: " + reply.message);
+        }
+        return {};
+      });
+  TRY(compiled);
+  const double theirs = (cpu_seconds() - before) / static_cast<double>(jobs.size());
+  costs.ours += whole;
+  costs.back_end += back_end * static_cast<double>(summary.compiled);
   std::printf(
-      "%-12s %4llu candidates  build %7.1f ms  nvcc (%zu runs) %7.1f ms  ratio 1/%.1f  "
-      "(build / its compilers %.2fx)\n",
-      manifest.name.c_str(), static_cast<unsigned long long>(summary.compiled), ours * 1e3, runs,
-      theirs * 1e3, theirs / ours, overhead);
+      "%-24s %4llu candidates  build %7.1f ms  optimiser and ptxas %7.1f ms, %.2fx  "
+      "nvcc %7.1f ms, 1/%.1f\n",
+      manifest.name.c_str(), static_cast<unsigned long long>(summary.compiled), ours * 1e3,
+      back_end * 1e3, ours / back_end, theirs * 1e3, theirs / ours);
   std::fflush(stdout);
+  return {};
+}
+
+Result<void> run(const Options& options, const fs::path& self) {
+  TRY_ASSIGN(std::vector<core::Manifest> manifests, builder::load_manifests(options.folders, ""));
+  std::erase_if(manifests, [&](const core::Manifest& manifest) {
+    return std::none_of(options.kernels.begin(), options.kernels.end(),
+                        [&](const std::string& glob) {
+                          return fnmatch(glob.c_str(), manifest.name.c_str(), 0) == 0;
+                        }) ||
+           manifest.backend != core::Backend::nvrtc;
+  });
+  if (manifests.empty()) {
+    return core::fail(core::ErrorCode::not_found, "no kernel of that name that NVRTC builds");
+  }
+  TRY_ASSIGN(const auto folder, core::TemporaryFolder::make({}, "cubinary-bench-"));
+  std::printf("CPU time a candidate, %zu sampled for optimiser, ptxas and nvcc\n", options.sample);
+  Costs costs;
+  for (const core::Manifest& manifest : manifests) {
+    TRY(compare(manifest, options, folder.path(), costs));
+  }
+  std::printf("all of them: build / optimiser and ptxas %.2fx (bar 1.1x)\n",
+              costs.ours / costs.back_end);
+  std::fflush(stdout);
+
+  TRY_ASSIGN(const bench::Throughput throughput,
+             bench::measure_throughput(manifests, options.target->text(), options.jobs,
+                                       folder.path(), self));
+  std::printf(
+      "throughput, %zu candidates: one build with %u workers %.1f s (%.1f s of CPU, %.2f s "
+      "of it serial, %.1f worker-seconds idle), %u builds with one worker %.1f s (%.1f s of "
+      "CPU, %.2f s serial each): %.2fx (bar 0.95x)\n",
+      throughput.candidates, throughput.workers, throughput.together_seconds,
+      throughput.together_cpu, throughput.together_serial, throughput.together_idle,
+      throughput.workers, throughput.apart_seconds, throughput.apart_cpu, throughput.apart_serial,
+      throughput.ratio());
+  std::printf("from CPU time and the serial part, on 16 cores that are ours alone: %.2fx\n",
+              throughput.predicted(16));
   return {};
 }
 
@@ -124,31 +256,22 @@ core::Result<void> compare(const core::Manifest& manifest, const Options& option
 
 int main(int argc, char** argv) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
-  auto options = parse(argc, argv);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "worker") {
+    return builder::serve_compile_jobs();
+  }
+  if (!arguments.empty() && arguments.front() == "one-build") {
+    arguments.erase(arguments.begin());
+    return bench::one_build(arguments);
+  }
+  const auto options = parse(arguments);
   if (!options) {
     return failed(options.error());
   }
   std::error_code error;
   const fs::path self = fs::canonical("/proc/self/exe", error);
-  options->build.worker.command = {(self.parent_path().parent_path() / "bin/cubinary").string(),
-                                   "worker"};
-  for (fs::path& folder : options->build.folders) {
-    folder = fs::absolute(folder);
+  if (const auto done = run(*options, self); !done) {
+    return failed(done.error());
   }
-  const auto manifests = builder::load_manifests(options->build.folders, "");
-  if (!manifests) {
-    return failed(manifests.error());
-  }
-  const auto folder = core::TemporaryFolder::make({}, "cubinary-bench-");
-  if (!folder) {
-    return failed(folder.error());
-  }
-  std::printf("CPU time a candidate, user and system, NVRTC's disk cache off\n");
-  int status = 0;
-  for (const core::Manifest& manifest : *manifests) {
-    if (const auto compared = compare(manifest, *options, folder->path()); !compared) {
-      status = failed(compared.error());
-    }
-  }
-  return status;
+  return 0;
 }

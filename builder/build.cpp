@@ -2,24 +2,22 @@
 #include "builder/build.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
+#include <ctime>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <unordered_map>
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "builder/compile/compile_task.hpp"
-#include "builder/compile/precompiled.hpp"
+#include "builder/crew.hpp"
 #include "builder/key/explain.hpp"
 #include "core/base/file.hpp"
 #include "store/changes.hpp"
+#include "store/shrink.hpp"
 
 namespace cubinary::builder {
 
@@ -44,120 +42,16 @@ double cpu_seconds(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
 bool is_readable(int fd) {
   pollfd watched{fd, POLLIN, 0};
   return fd >= 0 && poll(&watched, 1, 0) > 0 && (watched.revents & POLLIN) != 0;
 }
-
-using Place = std::pair<std::string, std::string>;  ///< kernel and target
-
-/// Threads that take tasks in order, each with a worker process of its own, and a queue of results.
-/// The queue is bounded, so that memory does not grow when the store is slower than the compilers.
-class Crew {
- public:
-  struct Setup {
-    const Plan& plan;
-    const std::vector<CompileTask>& tasks;
-    const std::map<Place, store::Dictionary>& dictionaries;
-    unsigned jobs;
-    const BuildOptions& options;
-  };
-
-  explicit Crew(Setup setup) : m_setup(setup), m_halt(eventfd(0, EFD_CLOEXEC)) {
-    for (unsigned i = 0; i < setup.jobs; ++i) {
-      ++m_running;
-      m_threads.emplace_back([this] { work(); });
-    }
-  }
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew() {
-    halt();
-    for (std::thread& thread : m_threads) {
-      thread.join();
-    }
-    PrecompiledHeaders::sweep();  // workers are killed, not asked to leave
-  }
-
-  /// Kills what is being compiled and starts nothing more.
-  void halt() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(m_halt.get(), &one, sizeof one);
-    const std::scoped_lock lock(m_mutex);
-    m_halted = true;
-    m_changed.notify_all();
-  }
-
-  struct Batch {
-    std::vector<TaskResult> results;
-    bool last = false;  ///< no thread runs any more, and nothing is left
-  };
-  /// Waits at most `patience` and takes what has gathered.
-  Batch take(std::chrono::milliseconds patience, std::size_t enough) {
-    std::unique_lock lock(m_mutex);
-    m_changed.wait_for(lock, patience,
-                       [&] { return m_results.size() >= enough || m_running == 0; });
-    Batch batch{std::move(m_results), m_running == 0};
-    m_results.clear();
-    m_changed.notify_all();
-    return batch;
-  }
-  [[nodiscard]] std::optional<core::Error> error() {
-    const std::scoped_lock lock(m_mutex);
-    return m_error;
-  }
-
- private:
-  void work() {
-    TaskRunner runner(m_setup.options.worker, m_setup.options.time_limit, m_halt.get());
-    for (;;) {
-      const std::size_t index = m_next.fetch_add(1);
-      if (index >= m_setup.tasks.size() || is_halted()) {
-        break;
-      }
-      const PlannedCandidate& planned =
-          m_setup.plan.candidates[m_setup.tasks[index].candidates.front()];
-      const PlannedKernel& kernel = m_setup.plan.kernels[planned.kernel];
-      const auto dictionary = m_setup.dictionaries.find({kernel.manifest.name, planned.target});
-      auto result =
-          runner.run(kernel, planned,
-                     dictionary == m_setup.dictionaries.end() ? nullptr : &dictionary->second);
-      if (!result) {
-        const std::scoped_lock lock(m_mutex);
-        m_error = m_error.value_or(result.error());
-        break;
-      }
-      if (!*result) {
-        break;
-      }
-      (*result)->task = index;
-      std::unique_lock lock(m_mutex);
-      m_changed.wait(lock, [&] { return m_results.size() < k_most_waiting || m_halted; });
-      m_results.push_back(std::move(**result));
-      m_changed.notify_all();
-    }
-    const std::scoped_lock lock(m_mutex);
-    --m_running;
-    m_changed.notify_all();
-  }
-
-  bool is_halted() {
-    const std::scoped_lock lock(m_mutex);
-    return m_halted || m_error.has_value();
-  }
-
-  static constexpr std::size_t k_most_waiting = 256;
-  Setup m_setup;
-  core::UniqueFd m_halt;
-  std::atomic<std::size_t> m_next = 0;
-  std::mutex m_mutex;
-  std::condition_variable m_changed;
-  std::vector<TaskResult> m_results;
-  std::optional<core::Error> m_error;
-  unsigned m_running = 0;
-  bool m_halted = false;
-  std::vector<std::thread> m_threads;
-};
 
 class Build {
  public:
@@ -166,6 +60,7 @@ class Build {
 
   Result<BuildSummary> run() {
     const auto began = steady_clock::now();
+    const double cpu_before = thread_cpu_seconds();
     TRY_ASSIGN(std::vector<core::Manifest> manifests,
                load_manifests(m_options.folders, m_options.kernels));
     TRY_ASSIGN(m_plan, make_plan(m_store, std::move(manifests),
@@ -177,7 +72,7 @@ class Build {
     if (m_options.explain) {
       explain_all();
     }
-    TRY(order_tasks());
+    TRY(expect_times());
     const unsigned most =
         m_options.jobs != 0 ? m_options.jobs : std::max(1U, std::thread::hardware_concurrency());
     const auto jobs = static_cast<unsigned>(std::min<std::size_t>(most, m_tasks.size()));
@@ -190,12 +85,17 @@ class Build {
       TRY(report_known_failures());
     }
     summarise(began);
+    m_summary.serial_seconds = thread_cpu_seconds() - cpu_before + m_alone_cpu;
     return std::move(m_summary);
   }
 
  private:
   const PlannedKernel& kernel_of(const PlannedCandidate& planned) const {
     return m_plan.kernels[planned.kernel];
+  }
+
+  Place place_of(const PlannedCandidate& planned) const {
+    return {kernel_of(planned).manifest.name, planned.target};
   }
 
   /// What another store has needs no id here: nothing in this one is made of it.
@@ -241,7 +141,7 @@ class Build {
           (planned.known->status == CandidateStatus::ok || !m_options.retry_failed)) {
         if (planned.known->status == CandidateStatus::ok &&
             planned.variant.role == store::CandidateRole::kernel) {
-          m_usable.emplace(kernel_of(planned).manifest.name, planned.target);
+          m_usable.insert(place_of(planned));
         }
         m_ids[i] = planned.known->id;
         ++m_summary.skipped;
@@ -266,9 +166,8 @@ class Build {
     }
   }
 
-  /// Longest first, by how long the same candidate took last time: a long one begun last would
-  /// leave all but one worker idle.
-  Result<void> order_tasks() {
+  /// Tells the tasks how long the same candidates took last time.
+  Result<void> expect_times() {
     if (m_tasks.size() < 2) {
       return {};
     }
@@ -293,9 +192,6 @@ class Build {
       const auto known = took.find(name_of(candidate_of(kernel_of(planned), planned)));
       task.expected_ms = known == took.end() ? 0 : known->second;
     }
-    std::stable_sort(
-        m_tasks.begin(), m_tasks.end(),
-        [](const CompileTask& a, const CompileTask& b) { return a.expected_ms > b.expected_ms; });
     return {};
   }
 
@@ -314,22 +210,34 @@ class Build {
         }
       }
     }
+    for (const CompileTask& task : m_tasks) {
+      for (const std::size_t index : task.candidates) {
+        ++m_outstanding[place_of(m_plan.candidates[index])];
+      }
+    }
+    m_alone_cpu = thread_cpu_seconds();
     const auto began = steady_clock::now();
-    Crew crew({m_plan, m_tasks, dictionaries, jobs, m_options});
+    Crew crew({m_store, m_plan, m_tasks, dictionaries, jobs, m_options});
     BuildProgress progress;
     progress.total = m_to_compile;
     std::vector<TaskResult> waiting;
     auto committed = steady_clock::now();
+    bool closed = false;
     constexpr std::size_t k_group = 64;
     constexpr std::chrono::milliseconds k_longest_wait{250};
-    for (bool last = false; !last;) {
+    for (bool ended = false; !ended;) {
       Crew::Batch batch = crew.take(std::chrono::milliseconds(100), k_group);
-      last = batch.last;
+      ended = batch.ended;
       std::move(batch.results.begin(), batch.results.end(), std::back_inserter(waiting));
-      if (last || waiting.size() >= k_group || steady_clock::now() - committed >= k_longest_wait) {
-        TRY(commit(waiting, progress));
+      if (batch.compiled || waiting.size() >= k_group ||
+          steady_clock::now() - committed >= k_longest_wait) {
+        TRY(commit(waiting, progress, crew));
         waiting.clear();
         committed = steady_clock::now();
+      }
+      if (batch.compiled && !closed) {
+        closed = true;
+        crew.close();
       }
       progress.seconds = seconds_since(began);
       m_observer.progress(progress);
@@ -338,21 +246,13 @@ class Build {
         crew.halt();
       }
     }
+    m_summary.idle_seconds = seconds_since(began) * jobs - crew.busy_seconds();
+    m_alone_cpu -= thread_cpu_seconds();
     if (const auto error = crew.error()) {
       return fail(*error);
     }
     m_summary.stopped = m_summary.stopped && progress.done < progress.total;
     return {};
-  }
-
-  static store::Kernel kernel_row(const PlannedKernel& kernel) {
-    store::Kernel row;
-    row.name = kernel.manifest.name;
-    row.interface = core::interface_digest(kernel.manifest);
-    row.manifest = kernel.manifest.text;
-    row.manifest_digest = core::sha256(kernel.manifest.text);
-    row.manifest_path = kernel.manifest.path.string();
-    return row;
   }
 
   /// A kernel's row must exist before its candidates; one that does is left as it is until the end,
@@ -386,7 +286,8 @@ class Build {
     return {};
   }
 
-  Result<void> commit(const std::vector<TaskResult>& results, BuildProgress& progress) {
+  /// Makes results safe, and has what is complete by them repacked.
+  Result<void> commit(const std::vector<TaskResult>& results, BuildProgress& progress, Crew& crew) {
     if (results.empty()) {
       return {};
     }
@@ -420,10 +321,14 @@ class Build {
     for (const TaskResult& result : results) {
       m_summary.crashes += result.crashes;
       m_summary.compiler_cpu_seconds += result.candidate.cpu_ms / 1e3;
-      if (result.artifact) {
-        const PlannedCandidate& planned =
-            m_plan.candidates[m_tasks[result.task].candidates.front()];
-        m_new_artifacts.emplace(kernel_of(planned).manifest.name, planned.target);
+      for (const std::size_t index : m_tasks[result.task].candidates) {
+        const Place place = place_of(m_plan.candidates[index]);
+        if (result.artifact) {
+          m_new_artifacts.insert(place);
+        }
+        if (--m_outstanding[place] == 0 && m_new_artifacts.contains(place)) {
+          crew.repack(place);
+        }
       }
     }
     for (const store::Candidate& candidate : put) {
@@ -473,10 +378,7 @@ class Build {
     });
     TRY(written);
     m_summary.current = std::move(current);
-    for (const auto& [kernel, target] : m_new_artifacts) {
-      TRY(store::repack_artifacts(m_store, kernel, target));
-    }
-    return {};
+    return m_new_artifacts.empty() ? Result<void>() : store::shrink(m_store);
   }
 
   /// Failures the store knew are told again: the build's answer is about all candidates.
@@ -520,7 +422,7 @@ class Build {
     if (!m_summary.stopped) {
       std::set<Place> hopeless;
       for (const PlannedCandidate& planned : m_plan.candidates) {
-        hopeless.emplace(kernel_of(planned).manifest.name, planned.target);
+        hopeless.insert(place_of(planned));
       }
       std::erase_if(hopeless, [&](const Place& place) { return m_usable.contains(place); });
       m_summary.hopeless.assign(hopeless.begin(), hopeless.end());
@@ -538,7 +440,9 @@ class Build {
   std::vector<store::CandidateId> m_ids;  ///< a planned candidate each
   std::vector<CompileTask> m_tasks;
   std::size_t m_to_compile = 0;
+  std::map<Place, std::size_t> m_outstanding;  ///< candidates to compile
   std::set<Place> m_new_artifacts;
+  double m_alone_cpu = 0;    ///< of this thread while no worker works
   std::set<Place> m_usable;  ///< kernels and targets with a config that compiled
   BuildSummary m_summary;
 };

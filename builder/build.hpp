@@ -58,10 +58,14 @@ struct BuildSummary {
   std::uint64_t failed = 0;   ///< that are not, whether compiled now or known from before
   std::uint64_t skipped = 0;  ///< not compiled: their inputs are unchanged
   std::uint64_t compiled = 0;
-  std::uint64_t crashes = 0;         ///< of the compiler, retries included
-  double seconds = 0;                ///< wall time of the whole build
-  double cpu_seconds = 0;            ///< of this process and all workers
-  double compiler_cpu_seconds = 0;   ///< of the workers
+  std::uint64_t crashes = 0;        ///< of the compiler, retries included
+  double seconds = 0;               ///< wall time of the whole build
+  double cpu_seconds = 0;           ///< of this process and all workers
+  double compiler_cpu_seconds = 0;  ///< of the workers
+  /// CPU time of the coordinator while no worker works, before and after: what more cores do not
+  /// shorten.
+  double serial_seconds = 0;
+  double idle_seconds = 0;           ///< that workers had nothing to do, summed over them
   bool stopped = false;              ///< before everything was compiled
   std::vector<std::string> kernels;  ///< what was built, for reports
   std::vector<std::string> targets;

@@ -306,16 +306,17 @@ Result<std::string> build_table(const store::Store& store, const BuildSummary& s
 
 std::string summary_line(const BuildSummary& summary, BuildStyle style) {
   if (style == BuildStyle::json) {
-    return core::json::to_text(
-               Object{{"ok", Value(summary.ok)},
-                      {"failed", Value(summary.failed)},
-                      {"skipped", Value(summary.skipped)},
-                      {"compiled", Value(summary.compiled)},
-                      {"crashes", Value(summary.crashes)},
-                      {"stopped", Value(summary.stopped)},
-                      {"seconds", Value(summary.seconds)},
-                      {"cpu_seconds", Value(summary.cpu_seconds)},
-                      {"compiler_cpu_seconds", Value(summary.compiler_cpu_seconds)}}) +
+    return core::json::to_text(Object{{"ok", Value(summary.ok)},
+                                      {"failed", Value(summary.failed)},
+                                      {"skipped", Value(summary.skipped)},
+                                      {"compiled", Value(summary.compiled)},
+                                      {"crashes", Value(summary.crashes)},
+                                      {"stopped", Value(summary.stopped)},
+                                      {"seconds", Value(summary.seconds)},
+                                      {"cpu_seconds", Value(summary.cpu_seconds)},
+                                      {"compiler_cpu_seconds", Value(summary.compiler_cpu_seconds)},
+                                      {"serial_seconds", Value(summary.serial_seconds)},
+                                      {"idle_seconds", Value(summary.idle_seconds)}}) +
            "\n";
   }
   std::string text = std::to_string(summary.ok) + " ok, " + std::to_string(summary.failed) +

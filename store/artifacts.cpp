@@ -186,16 +186,25 @@ Result<Dictionary> current_dictionary(const Reader& reader, std::string_view ker
   return dictionary;
 }
 
-Result<DictionaryId> put_dictionary(Writer& writer, std::string_view kernel,
-                                    std::string_view target, bool trained, ByteView bytes) {
-  Connection& connection = writer.connection();
+Result<PreparedDictionary> prepare_dictionary(bool trained, ByteView bytes) {
   core::CompressOptions options;
   options.level = k_dictionary_level;
-  TRY_ASSIGN(const Bytes stored, core::compress(bytes, options));
+  PreparedDictionary dictionary;
+  TRY_ASSIGN(dictionary.stored, core::compress(bytes, options));
+  dictionary.trained = trained;
+  dictionary.digest = core::sha256(bytes);
+  dictionary.size = bytes.size();
+  return dictionary;
+}
+
+Result<DictionaryId> put_dictionary(Writer& writer, std::string_view kernel,
+                                    std::string_view target, const PreparedDictionary& dictionary) {
+  Connection& connection = writer.connection();
   TRY(
       connection.run("INSERT INTO dictionary (kernel, target, trained, digest, size, stored) "
                      "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                     kernel, target, trained, core::sha256(bytes), bytes.size(), ByteView(stored)));
+                     kernel, target, dictionary.trained, dictionary.digest, dictionary.size,
+                     ByteView(dictionary.stored)));
   const DictionaryId id = connection.last_insert_id();
   TRY(
       connection.run("INSERT INTO current_dictionary (kernel, target, dictionary_id) "

@@ -49,17 +49,36 @@ struct PreparedArtifact {
 [[nodiscard]] core::Result<Dictionary> current_dictionary(const Reader& reader,
                                                           std::string_view kernel,
                                                           std::string_view target);
-/// Makes `bytes` the dictionary for artifacts put from now on; older ones keep theirs.
+/// A dictionary compressed and named, ready to be put: the slow part, done without the store.
+struct PreparedDictionary {
+  bool trained = false;
+  core::Digest digest;
+  std::uint64_t size = 0;
+  core::Bytes stored;  ///< one zstd frame
+};
+
+/// Thread-safe; touches no store.
+[[nodiscard]] core::Result<PreparedDictionary> prepare_dictionary(bool trained,
+                                                                  core::ByteView bytes);
+/// Makes it the dictionary for artifacts put from now on; older ones keep theirs.
 [[nodiscard]] core::Result<DictionaryId> put_dictionary(Writer& writer, std::string_view kernel,
-                                                        std::string_view target, bool trained,
-                                                        core::ByteView bytes);
+                                                        std::string_view target,
+                                                        const PreparedDictionary& dictionary);
+
+struct RepackOptions {
+  unsigned threads = 1;  ///< that unpack and compress at once
+  /// Give the pages that fall free back to the file system; else a later `shrink` does.
+  bool shrink = true;
+};
+
 /// Makes representative artifacts of (kernel, target) their common dictionary and stores them all
 /// again with it when that is smaller in all, the dictionary counted; returns bytes saved (0 when
 /// it did not pay). Call it when a build has put new artifacts: it does nothing, cheaply, until
 /// there are half as many again as the last time. Several transactions, each leaving the store
 /// good; every artifact is read back before it is replaced. Holds the artifacts' compressed bytes
-/// in memory.
+/// in memory. Any thread; several may repack different pairs at once.
 [[nodiscard]] core::Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
-                                                           std::string_view target);
+                                                           std::string_view target,
+                                                           const RepackOptions& options = {});
 
 }  // namespace cubinary::store

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/parallel.hpp"
 #include "core/wire/codec.hpp"
 #include "store/artifacts.hpp"
 #include "store/connection.hpp"
@@ -12,6 +13,7 @@
 namespace cubinary::store {
 
 using core::Bytes;
+using core::ByteView;
 using core::ErrorCode;
 using core::fail;
 using core::Result;
@@ -22,6 +24,8 @@ namespace {
 /// Whole cubins in a prefix beat a dictionary trained on them at every size: configs of one kernel
 /// share long runs of code.
 constexpr std::uint64_t k_max_prefix_bytes = 1U << 20U;
+/// Nearly all of the saving is in the prefix: higher levels take many times longer for little.
+constexpr int k_level = 3;
 /// Saving less than this part of all is not worth a dictionary to unpack for every read.
 constexpr std::uint64_t k_worthwhile = 16;
 /// Stored artifacts replaced in one transaction.
@@ -103,20 +107,25 @@ Result<Prefix> make_prefix(const Reader& reader, std::span<const Stored> artifac
   return prefix;
 }
 
+/// What a thread compresses with.
+struct Packer {
+  Reader reader;
+  core::Compressor compressor;
+};
+
 /// The old bytes are gone for good once this is written, so what replaces them is read back first.
-Result<PreparedArtifact> prepare_again(const Reader& reader, const Stored& artifact,
-                                       const Dictionary& dictionary) {
-  TRY_ASSIGN(const Bytes raw, read_artifact(reader, artifact.digest));
-  TRY_ASSIGN(PreparedArtifact again, prepare_artifact(raw, &dictionary));
+Result<Bytes> pack_again(Packer& packer, const Stored& artifact, ByteView dictionary) {
+  TRY_ASSIGN(const Bytes raw, read_artifact(packer.reader, artifact.digest));
+  TRY_ASSIGN(Bytes frame, packer.compressor.compress(raw));
   core::DecompressOptions options;
   options.max_bytes = artifact.size;
-  options.prefix = dictionary.bytes;
-  TRY_ASSIGN(const Bytes back, core::decompress(again.stored, options));
-  if (core::sha256(back) != artifact.digest) {
+  options.prefix = dictionary;
+  TRY_ASSIGN(const Bytes back, core::decompress(frame, options));
+  if (back != raw) {
     return fail(ErrorCode::internal, "artifact " + artifact.digest.text() +
                                          " does not survive compression; it stays as it was");
   }
-  return again;
+  return frame;
 }
 
 /// Where and how one artifact is kept from now on.
@@ -163,59 +172,73 @@ Result<void> finish(Connection& connection, std::string_view kernel, std::string
 }  // namespace
 
 Result<std::uint64_t> repack_artifacts(Store& store, std::string_view kernel,
-                                       std::string_view target) {
+                                       std::string_view target, const RepackOptions& options) {
   Plan plan;
-  Dictionary dictionary;
-  std::vector<Kept> kept;
-  std::uint64_t before = 0;
-  std::uint64_t after = 0;
+  Prefix prefix;
   {
     TRY_ASSIGN(const Reader reader, store.reader());
     TRY_ASSIGN(plan, make_plan(reader.connection(), kernel, target));
     if (plan.artifacts.size() < 2 || 2 * plan.artifacts.size() < 3 * plan.covered) {
       return 0;
     }
-    TRY_ASSIGN(Prefix prefix, make_prefix(reader, plan.artifacts));
-    dictionary.bytes = std::move(prefix.bytes);
-    dictionary.id = -1;  // until it is put
-    before = plan.dictionary_bytes;
-    for (std::size_t i = 0; i < plan.artifacts.size(); ++i) {
-      const Stored& artifact = plan.artifacts[i];
-      before += artifact.stored_size;
-      kept.push_back({artifact.id, prefix.offsets[i], {}});
-      if (!prefix.offsets[i]) {
-        TRY_ASSIGN(PreparedArtifact again, prepare_again(reader, artifact, dictionary));
-        after += again.stored.size();
-        kept.back().frame = std::move(again.stored);
-      }
+    TRY_ASSIGN(prefix, make_prefix(reader, plan.artifacts));
+  }
+  std::uint64_t before = plan.dictionary_bytes;
+  std::vector<Kept> kept;
+  std::vector<std::size_t> outside;  ///< artifacts that are no part of the dictionary
+  for (std::size_t i = 0; i < plan.artifacts.size(); ++i) {
+    before += plan.artifacts[i].stored_size;
+    kept.push_back({plan.artifacts[i].id, prefix.offsets[i], {}});
+    if (!prefix.offsets[i]) {
+      outside.push_back(i);
     }
   }
 
-  bool pays = true;
-  const auto put = store.write([&](Writer& writer) -> Result<void> {
-    TRY_ASSIGN(dictionary.id, put_dictionary(writer, kernel, target, false, dictionary.bytes));
-    TRY_ASSIGN(const auto stored,
-               writer.connection().find_integer(
-                   "SELECT length(stored) FROM dictionary WHERE id = ?1", dictionary.id));
-    after += static_cast<std::uint64_t>(stored.value_or(0));
-    pays = after + after / k_worthwhile < before;
-    return pays ? Result<void>() : fail(ErrorCode::cancelled, "not smaller");
-  });
-  if (!pays) {
+  // The dictionary itself is one more piece of work beside its artifacts, and the longest.
+  PreparedDictionary dictionary;
+  const auto make_packer = [&]() -> Result<Packer> {
+    core::CompressOptions packing;
+    packing.level = k_level;
+    packing.prefix = prefix.bytes;
+    TRY_ASSIGN(core::Compressor compressor, core::Compressor::make(packing));
+    TRY_ASSIGN(Reader reader, store.reader());
+    return Packer{std::move(reader), std::move(compressor)};
+  };
+  const auto pack = [&](Packer& packer, std::size_t index) -> Result<void> {
+    if (index == 0) {
+      TRY_ASSIGN(dictionary, prepare_dictionary(false, prefix.bytes));
+      return {};
+    }
+    const std::size_t artifact = outside[index - 1];
+    TRY_ASSIGN(kept[artifact].frame, pack_again(packer, plan.artifacts[artifact], prefix.bytes));
+    return {};
+  };
+  TRY(core::for_each_index(outside.size() + 1, options.threads, make_packer, pack));
+  std::uint64_t after = dictionary.stored.size();
+  for (const Kept& artifact : kept) {
+    after += artifact.frame.size();
+  }
+  if (after + after / k_worthwhile >= before) {
     return 0;
   }
-  TRY(put);
+
+  DictionaryId id = 0;
+  TRY(store.write([&](Writer& writer) -> Result<void> {
+    TRY_ASSIGN(id, put_dictionary(writer, kernel, target, dictionary));
+    return {};
+  }));
   const std::span<const Kept> all = kept;
   for (std::size_t first = 0; first < all.size(); first += k_batch) {
     const std::size_t count = std::min(k_batch, all.size() - first);
     TRY(store.write([&](Writer& writer) {
-      return replace(writer.connection(), all.subspan(first, count), dictionary.id);
+      return replace(writer.connection(), all.subspan(first, count), id);
     }));
   }
-  TRY(store.write([&](Writer& writer) {
-    return finish(writer.connection(), kernel, target, dictionary.id, all.size());
-  }));
-  TRY(shrink(store));
+  TRY(store.write(
+      [&](Writer& writer) { return finish(writer.connection(), kernel, target, id, all.size()); }));
+  if (options.shrink) {
+    TRY(shrink(store));
+  }
   return before - after;
 }
 

@@ -14,7 +14,7 @@ using core::Result;
 template <typename Archive>
 static void fields(Archive& archive, Of<Archive, CompileJob>& job) {
   archive(job.backend, job.compiler, job.folder, job.main_name, job.main_source, job.entries,
-          job.options, job.seed);
+          job.options, job.seed, job.header_use);
 }
 
 template <typename Archive>
@@ -41,7 +41,8 @@ Bytes encode(const CompileReply& reply) {
 
 Result<CompileJob> decode_job(ByteView bytes) {
   CompileJob job;
-  if (!unpack(bytes, job) || job.backend > core::Backend::nvcc) {
+  if (!unpack(bytes, job) || job.backend > core::Backend::nvcc ||
+      job.header_use > HeaderUse::many) {
     return garbled();
   }
   return job;

@@ -12,6 +12,13 @@
 
 namespace cubinary::builder {
 
+/// Whether a worker should make precompiled headers for a job, if it has none for its kind.
+enum class HeaderUse : std::uint8_t {
+  unknown,  ///< at the second job of the kind
+  few,      ///< no: too few jobs will follow for what making them costs
+  many,     ///< yes
+};
+
 /// One compilation as a worker process is asked for it.
 struct CompileJob {
   core::Backend backend = core::Backend::nvrtc;
@@ -22,6 +29,7 @@ struct CompileJob {
   std::vector<std::string> entries;  ///< name expressions to instantiate
   std::vector<std::string> options;  ///< in order
   std::string seed;  ///< hex digits for internal-linkage names: same inputs, same bytes
+  HeaderUse header_use = HeaderUse::unknown;
 };
 
 /// What a worker answers.

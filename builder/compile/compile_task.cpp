@@ -130,6 +130,16 @@ Result<CompileJob> make_job(const PlannedKernel& kernel, const PlannedCandidate&
   return job;
 }
 
+store::Kernel kernel_row(const PlannedKernel& kernel) {
+  store::Kernel row;
+  row.name = kernel.manifest.name;
+  row.interface = core::interface_digest(kernel.manifest);
+  row.manifest = kernel.manifest.text;
+  row.manifest_digest = core::sha256(kernel.manifest.text);
+  row.manifest_path = kernel.manifest.path.string();
+  return row;
+}
+
 store::Candidate candidate_of(const PlannedKernel& kernel, const PlannedCandidate& planned) {
   store::Candidate candidate;
   candidate.kernel = kernel.manifest.name;
@@ -167,11 +177,13 @@ TaskRunner::TaskRunner(const WorkerOptions& options, std::chrono::milliseconds l
 
 Result<std::optional<TaskResult>> TaskRunner::run(const PlannedKernel& kernel,
                                                   const PlannedCandidate& planned,
-                                                  const store::Dictionary* dictionary) {
+                                                  const store::Dictionary* dictionary,
+                                                  HeaderUse header_use) {
   using Outcome = Worker::Answer::Outcome;
   TaskResult result;
   result.candidate = candidate_of(kernel, planned);
-  TRY_ASSIGN(const CompileJob job, make_job(kernel, planned));
+  TRY_ASSIGN(CompileJob job, make_job(kernel, planned));
+  job.header_use = header_use;
   // A crash may be an earlier candidate's doing: it is believed only of a fresh worker.
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (!m_worker) {

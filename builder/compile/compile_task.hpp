@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "builder/compile/compile_job.hpp"
 #include "builder/compile/worker.hpp"
 #include "builder/plan.hpp"
 #include "core/base/result.hpp"
@@ -18,7 +19,7 @@ namespace cubinary::builder {
 /// Candidates that are one compilation: all of one code key.
 struct CompileTask {
   std::vector<std::size_t> candidates;  ///< into Plan::candidates
-  double expected_ms = 0;               ///< how long it may take, to start the longest first
+  double expected_ms = 0;  ///< how long it may take, to start the longest in time; 0: unknown
 };
 
 /// What a task came to.
@@ -33,6 +34,9 @@ struct TaskResult {
 /// A compilation of a planned candidate as a worker is asked for it. Reads the sources.
 [[nodiscard]] core::Result<CompileJob> make_job(const PlannedKernel& kernel,
                                                 const PlannedCandidate& candidate);
+
+/// The kernel's row in a store, without what a build hashed.
+[[nodiscard]] store::Kernel kernel_row(const PlannedKernel& kernel);
 
 /// The candidate without a result: what the plan knows of it.
 [[nodiscard]] store::Candidate candidate_of(const PlannedKernel& kernel,
@@ -49,9 +53,9 @@ class TaskRunner {
   TaskRunner(const WorkerOptions& options, std::chrono::milliseconds limit, int stop);
 
   /// Compiles, inspects and compresses. Nothing when the build was stopped. Errors end the build.
-  [[nodiscard]] core::Result<std::optional<TaskResult>> run(const PlannedKernel& kernel,
-                                                            const PlannedCandidate& planned,
-                                                            const store::Dictionary* dictionary);
+  [[nodiscard]] core::Result<std::optional<TaskResult>> run(
+      const PlannedKernel& kernel, const PlannedCandidate& planned,
+      const store::Dictionary* dictionary, HeaderUse header_use = HeaderUse::unknown);
 
  private:
   WorkerOptions m_options;

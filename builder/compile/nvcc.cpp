@@ -1,108 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder/compile/nvcc.hpp"
 
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <system_error>
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "builder/compile/compiler_log.hpp"
+#include "builder/process/run_program.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 
 namespace cubinary::builder {
 
 namespace fs = std::filesystem;
-using core::fail;
-using core::Result;
-using core::UniqueFd;
-
-namespace {
-
-/// A folder of its own under the system's temporary one, removed with its scope.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::error_code error;
-    const fs::path parent = fs::temp_directory_path(error);
-    std::string name = ((error ? fs::path("/tmp") : parent) / "cubinary-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      return fail(core::errno_error("cannot make a folder for nvcc like " + name, errno));
-    }
-    return TemporaryFolder(std::move(name));
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : m_path(std::move(other.m_path)) {
-    other.m_path.clear();
-  }
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!m_path.empty()) {
-      fs::remove_all(m_path, ignored);
-    }
-  }
-  [[nodiscard]] const fs::path& path() const { return m_path; }
-
- private:
-  explicit TemporaryFolder(fs::path path) : m_path(std::move(path)) {}
-  fs::path m_path;
-};
-
-struct Ended {
-  int status = 0;
-  std::string output;  ///< stdout and stderr together
-};
-
-Result<Ended> run_program(const std::vector<std::string>& command) {
-  int ends[2] = {-1, -1};
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return fail(core::errno_error("cannot make a pipe", errno));
-  }
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) {
-    return fail(core::errno_error("cannot start " + command[0], errno));
-  }
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(write_end.get(), STDOUT_FILENO);
-    dup2(write_end.get(), STDERR_FILENO);
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
-  write_end.reset();
-  Ended ended;
-  char buffer[16384];
-  constexpr std::size_t k_most = 16U << 20U;
-  for (;;) {
-    const ssize_t got = read(read_end.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got <= 0) {
-      break;
-    }
-    if (ended.output.size() < k_most) {
-      ended.output.append(buffer, static_cast<std::size_t>(got));
-    }
-  }
-  while (waitpid(child, &ended.status, 0) < 0 && errno == EINTR) {
-  }
-  return ended;
-}
-
-}  // namespace
 
 CompileReply compile_with_nvcc(const CompileJob& job) {
   CompileReply reply;
@@ -111,7 +21,7 @@ CompileReply compile_with_nvcc(const CompileJob& job) {
     reply.message = error.message;
     return reply;
   };
-  const auto folder = TemporaryFolder::make();
+  const auto folder = core::TemporaryFolder::make({}, "cubinary-");
   if (!folder) {
     return cannot(folder.error());
   }

@@ -70,13 +70,19 @@ std::vector<std::string> PrecompiledHeaders::options_for(const CompileJob& job) 
   key += job.main_source;
   const auto found =
       std::find_if(m_seen.begin(), m_seen.end(), [&](const Seen& seen) { return seen.key == key; });
-  if (found == m_seen.end()) {
+  const bool seen = found != m_seen.end();
+  if (seen) {
+    m_seen.splice(m_seen.begin(), m_seen, found);
+  } else {
     m_seen.push_front({std::move(key), {}});
     forget_oldest();
+  }
+  fs::path& folder = m_seen.front().folder;
+  const bool make =
+      job.header_use == HeaderUse::many || (job.header_use == HeaderUse::unknown && seen);
+  if (folder.empty() && !make) {
     return {};
   }
-  m_seen.splice(m_seen.begin(), m_seen, found);
-  fs::path& folder = m_seen.front().folder;
   if (folder.empty()) {
     if (m_root.empty()) {
       m_root = make_root();

@@ -12,7 +12,7 @@ namespace cubinary::builder {
 
 /// Precompiled headers of one worker process. NVRTC's cannot be shared: under address randomisation
 /// another process cannot map them (it only warns), and two that write one folder race. So a worker
-/// keeps its own, in a private folder, for the last few sets of headers it has seen more than once:
+/// keeps its own, in a private folder, for the last few sets of headers that several jobs share:
 /// a light kernel's front end costs more than its optimiser. The code that comes out is the same,
 /// byte for byte. One thread.
 class PrecompiledHeaders {
@@ -22,8 +22,8 @@ class PrecompiledHeaders {
   PrecompiledHeaders& operator=(const PrecompiledHeaders&) = delete;
   ~PrecompiledHeaders();
 
-  /// NVRTC options that use, or make, the headers of `job`. None at the first of its kind, whose
-  /// making would cost more than it saves, and none where a folder cannot be made.
+  /// NVRTC options that use the headers of `job`, or make them where its `header_use` says that
+  /// they will pay. None where a folder cannot be made.
   [[nodiscard]] std::vector<std::string> options_for(const CompileJob& job);
 
   /// Removes what workers that were killed left behind.

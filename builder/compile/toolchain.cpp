@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <functional>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,6 +86,9 @@ Toolkit look_in(const fs::path& root) {
         }
       }
     }
+    if (toolkit.fatbinary.empty() && access((base / "bin/fatbinary").c_str(), X_OK) == 0) {
+      toolkit.fatbinary = real_path(base / "bin/fatbinary");
+    }
     if (toolkit.nvcc.empty() && access((base / "bin/nvcc").c_str(), X_OK) == 0) {
       toolkit.nvcc = real_path(base / "bin/nvcc");
     }
@@ -130,9 +134,9 @@ std::string file_stamp(const fs::path& path) {
          std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
 }
 
-}  // namespace
-
-Result<Toolkit> find_toolkit(Backend backend, const fs::path& named) {
+/// The first toolkit that has what is asked for.
+Result<Toolkit> find_with(const fs::path& named, const std::function<bool(const Toolkit&)>& serves,
+                          const std::string& what) {
   std::vector<fs::path> roots;
   if (!named.empty()) {
     roots.push_back(named);
@@ -151,18 +155,32 @@ Result<Toolkit> find_toolkit(Backend backend, const fs::path& named) {
   std::string tried;
   for (const fs::path& root : roots) {
     Toolkit toolkit = look_in(root);
-    if (!compiler_of(toolkit, backend).empty()) {
+    if (serves(toolkit)) {
       return toolkit;
     }
     tried += (tried.empty() ? "" : ", ") + root.string();
   }
-  const std::string what =
-      backend == Backend::nvrtc ? "NVRTC (libnvrtc.so.12 or .13)" : "nvcc (bin/nvcc)";
   return fail(ErrorCode::environment,
               "no " + what + " found in " + tried +
                   ": install the CUDA toolkit 12.8 or later, or unpack the vendor's Python wheels "
                   "(nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-cccl) into a folder, and "
                   "name it with --toolkit DIR or CUBINARY_TOOLKIT");
+}
+
+}  // namespace
+
+Result<Toolkit> find_toolkit(Backend backend, const fs::path& named) {
+  return find_with(
+      named, [backend](const Toolkit& toolkit) { return !compiler_of(toolkit, backend).empty(); },
+      backend == Backend::nvrtc ? "NVRTC (libnvrtc.so.12 or .13)" : "nvcc (bin/nvcc)");
+}
+
+Result<fs::path> find_fatbinary(const fs::path& named) {
+  TRY_ASSIGN(Toolkit toolkit,
+             find_with(
+                 named, [](const Toolkit& found) { return !found.fatbinary.empty(); },
+                 "fatbinary (bin/fatbinary, which comes with nvcc)"));
+  return std::move(toolkit.fatbinary);
 }
 
 std::string probe_name(const Toolkit& toolkit, Backend backend) {

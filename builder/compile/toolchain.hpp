@@ -19,6 +19,7 @@ struct Toolkit {
   std::filesystem::path root;                   ///< as named or found
   std::filesystem::path nvrtc;                  ///< real path of the library; empty: none
   std::filesystem::path nvcc;                   ///< real path of the program; empty: none
+  std::filesystem::path fatbinary;              ///< real path of the program; empty: none
   std::vector<std::filesystem::path> includes;  ///< headers, then CCCL's
 };
 
@@ -29,6 +30,11 @@ struct Toolkit {
 /// that was tried and the way out.
 [[nodiscard]] core::Result<Toolkit> find_toolkit(core::Backend backend,
                                                  const std::filesystem::path& named);
+
+/// Finds the program that packs cubins into a fat binary, where find_toolkit looks. Error:
+/// `environment`.
+[[nodiscard]] core::Result<std::filesystem::path> find_fatbinary(
+    const std::filesystem::path& named);
 
 /// Names the compiler's files by real path, size and modification time: while that stays the same,
 /// so does the compiler's identity.

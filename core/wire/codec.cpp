@@ -16,7 +16,7 @@ struct FreeContext {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
-using Compressor = std::unique_ptr<ZSTD_CCtx, FreeContext>;
+using Context = std::unique_ptr<ZSTD_CCtx, FreeContext>;
 using Decompressor = std::unique_ptr<ZSTD_DCtx, FreeContext>;
 
 // Level 19 looks back 8 MiB by itself. Beyond that the window grows to all there is, up to this: a
@@ -33,6 +33,31 @@ Result<std::size_t> checked(std::size_t code, ErrorCode error, std::string_view 
     return fail(error, std::string(what) + ": " + ZSTD_getErrorName(code));
   }
   return code;
+}
+
+constexpr auto k_failed = ErrorCode::internal;
+constexpr std::string_view k_what = "cannot compress";
+
+Result<void> set(ZSTD_CCtx* context, ZSTD_cParameter parameter, int value) {
+  TRY(checked(ZSTD_CCtx_setParameter(context, parameter, value), k_failed, k_what));
+  return {};
+}
+
+Result<Bytes> compress_frame(ZSTD_CCtx* context, ByteView raw) {
+  Bytes frame(ZSTD_compressBound(raw.size()));
+  TRY_ASSIGN(const std::size_t size,
+             checked(ZSTD_compress2(context, frame.data(), frame.size(), raw.data(), raw.size()),
+                     k_failed, k_what));
+  frame.resize(size);
+  frame.shrink_to_fit();
+  return frame;
+}
+
+// The magic number of a trained dictionary, little-endian.
+bool looks_trained(ByteView bytes) {
+  constexpr std::array k_magic = {std::byte{0x37}, std::byte{0xA4}, std::byte{0x30},
+                                  std::byte{0xEC}};
+  return bytes.size() >= k_magic.size() && std::ranges::equal(bytes.first(4), k_magic);
 }
 
 // What the frame header declares. Only frames of the kind `compress` makes are taken.
@@ -60,41 +85,77 @@ Error only_one_history() {
   return Error{ErrorCode::internal, "a frame takes a dictionary or a prefix, not both"};
 }
 
-}  // namespace
+Result<void> load_dictionary(ZSTD_CCtx* context, ByteView bytes) {
+  TRY(checked(ZSTD_CCtx_loadDictionary(context, bytes.data(), bytes.size()), k_failed,
+              "cannot load the compression dictionary"));
+  return {};
+}
 
-Result<Bytes> compress(ByteView raw, const CompressOptions& options) {
-  constexpr auto k_failed = ErrorCode::internal;
-  constexpr std::string_view k_what = "cannot compress";
+Result<Context> make_context(const CompressOptions& options) {
   if (!options.dictionary.empty() && !options.prefix.empty()) {
     return fail(only_one_history());
   }
-  const Compressor context(ZSTD_createCCtx());
+  Context context(ZSTD_createCCtx());
   if (context == nullptr) {
     return fail(ErrorCode::environment, "cannot compress: out of memory");
   }
-  ZSTD_CCtx* const c = context.get();
-  TRY(checked(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, options.level), k_failed, k_what));
-  TRY(checked(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1), k_failed, k_what));
-  TRY(checked(ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, 1), k_failed, k_what));
+  TRY(set(context.get(), ZSTD_c_compressionLevel, options.level));
+  TRY(set(context.get(), ZSTD_c_checksumFlag, 1));
+  TRY(set(context.get(), ZSTD_c_contentSizeFlag, 1));
   if (!options.dictionary.empty()) {
-    TRY(checked(ZSTD_CCtx_loadDictionary(c, options.dictionary.data(), options.dictionary.size()),
-                k_failed, "cannot load the compression dictionary"));
+    TRY(load_dictionary(context.get(), options.dictionary));
   }
+  return context;
+}
+
+}  // namespace
+
+struct Compressor::Impl {
+  CompressOptions options;
+  Context context;
+  /// Referred to anew for each frame; else it is loaded, and stays.
+  bool refer_to_prefix = false;
+};
+
+Compressor::Compressor(std::unique_ptr<Impl> impl) : m_impl(std::move(impl)) {
+}
+Compressor::Compressor(Compressor&&) noexcept = default;
+Compressor& Compressor::operator=(Compressor&&) noexcept = default;
+Compressor::~Compressor() = default;
+
+Result<Compressor> Compressor::make(const CompressOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  TRY_ASSIGN(impl->context, make_context(options));
+  // What looks like a trained dictionary would be loaded as one.
+  impl->refer_to_prefix = looks_trained(options.prefix);
+  if (!options.prefix.empty() && !impl->refer_to_prefix) {
+    TRY(load_dictionary(impl->context.get(), options.prefix));
+  }
+  return Compressor(std::move(impl));
+}
+
+Result<Bytes> Compressor::compress(ByteView raw) {
+  ZSTD_CCtx* const c = m_impl->context.get();
+  if (m_impl->refer_to_prefix) {
+    const ByteView prefix = m_impl->options.prefix;
+    TRY(checked(ZSTD_CCtx_refPrefix(c, prefix.data(), prefix.size()), k_failed, k_what));
+  }
+  return compress_frame(c, raw);
+}
+
+Result<Bytes> compress(ByteView raw, const CompressOptions& options) {
+  TRY_ASSIGN(const Context context, make_context(options));
+  ZSTD_CCtx* const c = context.get();
   if (const int log = window_log(options.prefix.size() + raw.size()); log > k_level_window_log) {
-    TRY(checked(ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, log), k_failed, k_what));
-    TRY(checked(ZSTD_CCtx_setParameter(c, ZSTD_c_enableLongDistanceMatching, 1), k_failed, k_what));
+    TRY(set(c, ZSTD_c_windowLog, log));
+    TRY(set(c, ZSTD_c_enableLongDistanceMatching, 1));
   }
   if (!options.prefix.empty()) {
     TRY(checked(ZSTD_CCtx_refPrefix(c, options.prefix.data(), options.prefix.size()), k_failed,
                 k_what));
   }
-  Bytes frame(ZSTD_compressBound(raw.size()));
-  TRY_ASSIGN(const std::size_t size,
-             checked(ZSTD_compress2(c, frame.data(), frame.size(), raw.data(), raw.size()),
-                     k_failed, k_what));
-  frame.resize(size);
-  frame.shrink_to_fit();
-  return frame;
+  return compress_frame(c, raw);
 }
 
 Result<Bytes> decompress(ByteView frame, const DecompressOptions& options) {

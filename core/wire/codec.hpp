@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "core/base/bytes.hpp"
@@ -18,6 +19,24 @@ struct CompressOptions {
 /// One zstd frame with content size and checksum. The same input gives the same bytes for one
 /// libzstd.
 [[nodiscard]] Result<Bytes> compress(ByteView raw, const CompressOptions& options = {});
+
+/// Compresses many inputs with one history, which is prepared once: with a prefix of a megabyte
+/// that is most of the work of a small input. Its frames are undone like those of `compress`. One
+/// thread.
+class Compressor {
+ public:
+  /// The options' views must outlive it.
+  [[nodiscard]] static Result<Compressor> make(const CompressOptions& options);
+  Compressor(Compressor&&) noexcept;
+  Compressor& operator=(Compressor&&) noexcept;
+  ~Compressor();
+  [[nodiscard]] Result<Bytes> compress(ByteView raw);
+
+ private:
+  struct Impl;
+  explicit Compressor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> m_impl;
+};
 
 struct DecompressOptions {
   std::uint64_t max_bytes = 0;  ///< bound on what may come out; required

@@ -64,7 +64,8 @@ TEST_CASE("dictionaries, prefix and trained, serve what is put from then on") {
     bytes = must(core::train_dictionary(views, 8192));
   }
   must(store.write([&](Writer& writer) -> core::Result<void> {
-    TRY(put_dictionary(writer, "k", "sm_90", trained, bytes));
+    TRY_ASSIGN(const PreparedDictionary dictionary, prepare_dictionary(trained, bytes));
+    TRY(put_dictionary(writer, "k", "sm_90", dictionary));
     return {};
   }));
   const Dictionary dictionary = must(current_dictionary(must(store.reader()), "k", "sm_90"));

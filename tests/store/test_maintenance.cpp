@@ -239,8 +239,9 @@ TEST_CASE("gc drops dictionaries nobody uses and gives the room back") {
   // Dictionary ids are not used again: what was prepared with the old one must not meet another.
   const DictionaryId old = 1;
   must(store.write([&](Writer& writer) -> core::Result<void> {
-    TRY_ASSIGN(const DictionaryId next,
-               put_dictionary(writer, "rmsnorm", "sm_90", false, core::as_bytes("prefix")));
+    TRY_ASSIGN(const PreparedDictionary dictionary,
+               prepare_dictionary(false, core::as_bytes("prefix")));
+    TRY_ASSIGN(const DictionaryId next, put_dictionary(writer, "rmsnorm", "sm_90", dictionary));
     CHECK(next > old);
     return {};
   }));
