@@ -25,6 +25,14 @@ constexpr const char* k_manifest_name = "kernel.toml";
 
 Result<void> find_manifest_files(const fs::path& folder, std::set<fs::path>& files) {
   std::error_code error;
+  if (fs::is_regular_file(folder, error)) {
+    if (folder.filename() != k_manifest_name) {
+      return fail(ErrorCode::usage, folder.string() + " is no manifest: name a " + k_manifest_name +
+                                        ", its folder, or a folder of such");
+    }
+    files.insert(folder.lexically_normal());
+    return {};
+  }
   if (fs::is_regular_file(folder / k_manifest_name, error)) {
     files.insert((folder / k_manifest_name).lexically_normal());
     return {};

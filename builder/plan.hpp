@@ -19,9 +19,10 @@
 
 namespace cubinary::builder {
 
-/// Loads the manifests of `folders`: each is a kernel's folder (it has a `kernel.toml`) or a folder
-/// of such. Sorted by kernel name, filtered by `glob` when not empty. Every broken manifest is
-/// reported, a line each; two kernels of one name are `manifest`; nothing found is `not_found`.
+/// Loads the manifests of `folders`: each is a kernel's folder (it has a `kernel.toml`), that file
+/// itself, or a folder of such. Sorted by kernel name, filtered by `glob` when not empty. Every
+/// broken manifest is reported, a line each; two kernels of one name are `manifest`; nothing found
+/// is `not_found`.
 [[nodiscard]] core::Result<std::vector<core::Manifest>> load_manifests(
     const std::vector<std::filesystem::path>& folders, const std::string& glob);
 

@@ -117,7 +117,7 @@ void add_build(Cli& cli) {
       "Example: cubinary build kernels --store kernels.cubinary --target sm_90,sm_120\n"
       "Exit status: 0 all candidates are usable, 1 some are not, 2 used wrongly or a manifest is\n"
       "broken, 3 no compiler. A failed candidate is tried again when its inputs change.");
-  app->add_option("DIR", options->folders, "Kernel folders, or folders of them")
+  app->add_option("DIR", options->folders, "Kernel folders, their kernel.toml, or folders of them")
       ->capture_default_str();
   add_store_options(*app, options->choice, "the store; made when missing");
   app->add_option("--target", options->targets, "Targets, in place of each manifest's own")

@@ -95,7 +95,7 @@ void add_expand(Cli& cli) {
   CLI::App* app =
       cli.app.add_subcommand("expand", "Count what manifests expand to, without compiling");
   app->footer("Example: cubinary expand kernels --kernel rmsnorm --count");
-  app->add_option("DIR", options->folders, "Kernel folders, or folders of them")
+  app->add_option("DIR", options->folders, "Kernel folders, their kernel.toml, or folders of them")
       ->capture_default_str();
   app->add_option("--kernel", options->kernels, "Only kernels whose name matches")
       ->type_name("GLOB");

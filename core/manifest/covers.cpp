@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -18,10 +19,23 @@ constexpr std::array<std::int64_t, 12> k_sizes = {0,   1,    2,    3,    7,     
 constexpr std::size_t k_most_shapes = 400;
 constexpr std::array<std::int64_t, 2> k_sm_counts = {16, 188};
 
+/// What a value changes with.
+struct Depends {
+  bool shape = false;
+  bool config = false;
+};
+
 /// An expression whose variables are looked up once, as places in one vector of values.
 struct Bound {
   const LocatedExpression* source = nullptr;
   std::vector<std::size_t> places;
+  Depends on{};
+};
+
+/// What is evaluated in turn: a `let`, whose value goes to a place, or a rule, which must hold.
+struct Evaluation {
+  const Bound* bound = nullptr;
+  std::optional<std::size_t> to;
 };
 
 struct BoundLaunch {
@@ -39,12 +53,22 @@ struct Refusal {
 class Coverage {
  public:
   explicit Coverage(const Manifest& manifest) : m_manifest(manifest) {
+    for (const Axis& axis : manifest.axes) {
+      depends(place(axis.name)).shape = true;
+    }
+    for (const auto& [name, chosen] : manifest.default_config()) {
+      depends(place(name)).config = true;
+    }
     for (const auto& [name, value] : manifest.lets) {
-      m_lets.emplace_back(bind(value), place(name));
+      Bound bound = bind(value);
+      const std::size_t at = place(name);
+      depends(at) = bound.on;
+      m_lets.emplace_back(std::move(bound), at);
     }
     for (const LocatedExpression& rule : manifest.rules) {
       m_rules.push_back(bind(rule));
     }
+    order();
     for (const Argument& argument : manifest.arguments) {
       if (argument.length) {
         m_lengths.push_back(bind(*argument.length));
@@ -74,6 +98,10 @@ class Coverage {
       }
     }
     m_values.resize(m_places.size());
+    m_is_let.resize(m_places.size());
+    for (const auto& [let, at] : m_lets) {
+      m_is_let[at] = true;
+    }
   }
 
   Result<void> check() {
@@ -85,6 +113,7 @@ class Coverage {
       }
     }
     const std::vector<Shape> shapes = sample_shapes();
+    std::set<std::vector<std::int64_t>> seen;
     for (const Types& types : all_types()) {
       for (const Target& target : targets) {
         for (const std::int64_t sm_count : k_sm_counts) {
@@ -93,6 +122,10 @@ class Coverage {
           }
           for (const bool aligned : {false, true}) {
             set_machine(types, target, sm_count, aligned);
+            if (!seen.insert(machine(types, target)).second) {
+              continue;  // nothing the manifest names is different
+            }
+            choose_configs();
             for (const Shape& shape : shapes) {
               TRY(check_shape(types, target, shape, aligned));
             }
@@ -110,9 +143,108 @@ class Coverage {
   Bound bind(const LocatedExpression& expression) {
     Bound bound{&expression, {}};
     for (const std::string& name : expression.expression.variables()) {
-      bound.places.push_back(place(name));
+      const std::size_t at = place(name);
+      bound.places.push_back(at);
+      bound.on.shape |= depends(at).shape;
+      bound.on.config |= depends(at).config;
     }
     return bound;
+  }
+  Depends& depends(std::size_t at) {
+    if (at >= m_depends.size()) {
+      m_depends.resize(at + 1);
+    }
+    return m_depends[at];
+  }
+
+  /// Sorts lets and rules by what they change with: most configs are refused by what is known of
+  /// them before there is a shape, and a let is not worth its value before a rule asks for it.
+  void order() {
+    std::vector<bool> placed(m_lets.size());
+    const auto stage_of = [this](const Bound& bound) -> std::vector<Evaluation>& {
+      return bound.on.shape    ? bound.on.config ? m_of_both : m_of_shape
+             : bound.on.config ? m_of_config
+                               : m_of_machine;
+    };
+    const std::function<void(const Bound&)> place_lets = [&](const Bound& bound) {
+      for (std::size_t i = 0; i < m_lets.size(); ++i) {
+        const auto& [let, at] = m_lets[i];
+        const auto& places = bound.places;
+        if (!placed[i] && std::find(places.begin(), places.end(), at) != places.end()) {
+          placed[i] = true;
+          place_lets(let);
+          stage_of(let).push_back({&let, at});
+        }
+      }
+    };
+    for (const Bound& rule : m_rules) {
+      place_lets(rule);
+      stage_of(rule).push_back({&rule, std::nullopt});
+    }
+    for (std::size_t i = 0; i < m_lets.size(); ++i) {
+      if (!placed[i]) {
+        placed[i] = true;
+        place_lets(m_lets[i].first);
+        stage_of(m_lets[i].first).push_back({&m_lets[i].first, m_lets[i].second});
+      }
+    }
+  }
+
+  bool holds(const std::vector<Evaluation>& stage) {
+    for (const Evaluation& evaluation : stage) {
+      const auto result = value(*evaluation.bound);
+      if (!result || (!evaluation.to && *result == 0)) {
+        return false;
+      }
+      if (evaluation.to) {
+        m_values[*evaluation.to] = *result;
+      }
+    }
+    return true;
+  }
+
+  /// What of types, target and alignment the manifest can tell apart.
+  std::vector<std::int64_t> machine(const Types& types, const Target& target) const {
+    const bool uses_smem =
+        std::any_of(m_launches.begin(), m_launches.end(),
+                    [](const BoundLaunch& launch) { return launch.smem.has_value(); });
+    std::vector<std::int64_t> values{target.limits().max_threads,
+                                     uses_smem ? target.limits().smem_optin : 0};
+    for (std::size_t at = 0; at < m_values.size(); ++at) {
+      const bool fixed = at >= m_depends.size() || (!m_depends[at].shape && !m_depends[at].config);
+      values.push_back(fixed && !m_is_let[at] ? m_values[at] : 0);
+    }
+    for (const auto& [bound, argument] : m_computed) {
+      const DType& type = dtype(types, argument->type);
+      values.push_back(type.bytes * 4 + static_cast<std::int64_t>(type.kind));
+    }
+    return values;
+  }
+
+  /// The configs that types, target and alignment alone do not refuse, with the lets that depend on
+  /// them only.
+  void choose_configs() {
+    m_possible.clear();
+    if (!holds(m_of_machine)) {
+      return;
+    }
+    for (const auto& config : m_configs) {
+      apply(config);
+      if (holds(m_of_config)) {
+        m_possible.push_back(config);
+        for (const Evaluation& evaluation : m_of_config) {
+          if (evaluation.to) {
+            m_possible.back().emplace_back(*evaluation.to, m_values[*evaluation.to]);
+          }
+        }
+      }
+    }
+  }
+
+  void apply(const std::vector<std::pair<std::size_t, std::int64_t>>& config) {
+    for (const auto& [at, chosen] : config) {
+      m_values[at] = chosen;
+    }
   }
   void set(const std::string& name, std::int64_t value) {
     if (const auto found = m_places.find(name); found != m_places.end()) {
@@ -205,11 +337,18 @@ class Coverage {
     for (const auto& [name, size] : shape) {
       set(name, size);
     }
+    if (holds(m_of_shape)) {
+      for (const auto& config : m_possible) {
+        apply(config);
+        if (holds(m_of_both) && refuse_launch(target).why.empty()) {
+          return {};
+        }
+      }
+    }
+    // The slow way, which knows why.
     Refusal refusal;
     for (const auto& config : m_configs) {
-      for (const auto& [at, chosen] : config) {
-        m_values[at] = chosen;
-      }
+      apply(config);
       refusal = refuse(target);
       if (refusal.why.empty() || !can_be_passed(types)) {
         return {};
@@ -239,6 +378,10 @@ class Coverage {
         return broken(rule, result ? "the rule does not hold" : result.error().message);
       }
     }
+    return refuse_launch(target);
+  }
+
+  Refusal refuse_launch(const Target& target) {
     for (const BoundLaunch& launch : m_launches) {
       constexpr std::array<std::int64_t, 3> grid_limits = {2147483647, 65535, 65535};
       constexpr std::array<std::int64_t, 3> block_limits = {1024, 1024, 64};
@@ -315,11 +458,19 @@ class Coverage {
   std::map<std::string, std::size_t, std::less<>> m_places;
   std::vector<std::pair<Bound, std::size_t>> m_lets;
   std::vector<Bound> m_rules;
+  std::vector<Evaluation> m_of_machine;
+  std::vector<Evaluation> m_of_config;
+  std::vector<Evaluation> m_of_shape;
+  std::vector<Evaluation> m_of_both;
+  std::vector<Depends> m_depends;  ///< a place each; the last ones may be missing
+  std::vector<bool> m_is_let;      ///< a place each
   std::vector<Bound> m_lengths;
   std::vector<std::pair<Bound, const Argument*>> m_computed;
   std::vector<BoundLaunch> m_launches;
   /// Each config as values and their places; the default one is last.
   std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> m_configs;
+  /// Those that can be valid for some shape, with more values.
+  std::vector<std::vector<std::pair<std::size_t, std::int64_t>>> m_possible;
   std::vector<std::int64_t> m_values;
   std::vector<std::int64_t> m_scratch;
 };
