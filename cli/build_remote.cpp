@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "cli/artifact_batch.hpp"
 #include "store/artifacts.hpp"
 #include "store/candidate_json.hpp"
 
@@ -20,19 +21,7 @@ using core::fail;
 using core::Result;
 
 constexpr std::size_t k_group = 64;
-constexpr std::uint64_t k_group_bytes = 8U << 20U;
 constexpr std::size_t k_keys_at_once = 20'000;
-constexpr std::string_view k_artifacts_type = "application/vnd.cubinary.artifacts.v1";
-
-/// One record of a batch of artifacts: digest, size (8 bytes, little-endian), bytes.
-void append_artifact(core::Bytes& batch, const Digest& digest, core::ByteView bytes) {
-  const core::ByteView raw = digest.raw();
-  batch.insert(batch.end(), raw.begin(), raw.end());
-  for (unsigned i = 0; i < 8; ++i) {
-    batch.push_back(static_cast<std::byte>(bytes.size() >> (8 * i)));
-  }
-  batch.insert(batch.end(), bytes.begin(), bytes.end());
-}
 
 Result<store::CandidateStatus> parse_status(const std::string& name) {
   using enum store::CandidateStatus;
@@ -108,7 +97,7 @@ Result<void> RemoteBuild::send_group(const std::string& kernel_name, const std::
   // A gc there, between the two requests, takes artifacts that nothing names yet: then once more.
   for (bool again = true;; again = false) {
     if (!batch.empty()) {
-      TRY(m_remote.post_bytes("/api/v1/artifacts", k_artifacts_type, batch,
+      TRY(m_remote.post_bytes("/api/v1/artifacts", k_artifact_batch_type, batch,
                               {{"kernel", kernel_name}, {"target", target}}));
     }
     const auto sent_candidates = m_remote.post("/api/v1/candidates", request);
@@ -153,7 +142,7 @@ void RemoteBuild::finished(const store::Candidate& candidate, bool compiled_now)
   }
   m_waiting.push_back(candidate);
   m_waiting_bytes += candidate.raw_size;
-  if (m_waiting.size() < k_group && m_waiting_bytes < k_group_bytes) {
+  if (m_waiting.size() < k_group && m_waiting_bytes < k_artifact_batch_bytes) {
     return;
   }
   if (const auto sent = send(); !sent) {

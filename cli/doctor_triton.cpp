@@ -8,7 +8,9 @@
 #include <gnu/libc-version.h>
 #include <unistd.h>
 
+#include "cli/answer.hpp"
 #include "cli/doctor_checks.hpp"
+#include "cli/python_folder.hpp"
 #include "core/base/json.hpp"
 
 namespace cubinary::cli {
@@ -63,9 +65,15 @@ fs::path find_program(std::initializer_list<std::string> names) {
   return {};
 }
 
-core::Result<Python> ask(const fs::path& python) {
-  // The probe holds no double quote and nothing a shell would expand in double quotes.
-  const std::string command = "'" + python.string() + "' -c \"" + k_probe + "\" 2>/dev/null";
+struct Answer {
+  std::string text;  ///< first line
+  int status = 0;
+};
+
+core::Result<Answer> run_python(const fs::path& python, const std::string& environment,
+                                const std::string& arguments) {
+  const std::string command =
+      environment + " '" + python.string() + "' " + arguments + " 2>/dev/null";
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) {
     return core::fail(core::ErrorCode::environment, "it cannot be started");
@@ -75,10 +83,17 @@ core::Result<Python> ask(const fs::path& python) {
   while (std::fgets(piece.data(), piece.size(), pipe) != nullptr) {
     text += piece.data();
   }
-  if (::pclose(pipe) != 0) {
+  const int status = ::pclose(pipe);
+  return Answer{text.substr(0, text.find('\n')), status};
+}
+
+core::Result<Python> ask(const fs::path& python) {
+  // The probe holds no double quote and nothing a shell would expand in double quotes.
+  TRY_ASSIGN(const Answer answer, run_python(python, "", "-c \"" + std::string(k_probe) + "\""));
+  if (answer.status != 0) {
     return core::fail(core::ErrorCode::environment, "it does not run a program");
   }
-  TRY_ASSIGN(const json::Value value, json::parse(text.substr(0, text.find('\n'))));
+  TRY_ASSIGN(const json::Value value, json::parse(answer.text));
   const json::Node top(value, "its answer");
   Python facts;
   TRY_ASSIGN(facts.version, top.text("python"));
@@ -126,7 +141,35 @@ void needed_or_not(Findings& findings, const std::string& what, bool there,
   }
 }
 
-void check_python(const core::Result<Python>& python, bool replaced, Findings& findings) {
+/// What flash-linear-attention would run on here, as it finds out itself: by asking Triton. That
+/// may compile what a program's first launch would.
+void check_fla(const fs::path& python, const std::string& version, bool replaced,
+               Findings& findings) {
+  constexpr const char* k_what = "flash-linear-attention";
+  const auto package = python_folder();
+  const auto answer = package ? run_python(python, "PYTHONPATH='" + python_path(*package) + "'",
+                                           "-m cubinary.triton.fla --json")
+                              : core::Result<Answer>(core::fail(package.error()));
+  const auto said = answer ? json::parse(answer->text) : core::Result<json::Value>(json::Value());
+  const std::string device = said ? text_at(*said, "device") : "";
+  if (device.empty()) {
+    findings.push_back(
+        {"triton", k_what, State::note, version,
+         "it falls back to the CPU without a word when Triton's first step fails: hydrate before "
+         "`import fla`"});
+  } else if (device == "cpu") {
+    findings.push_back(
+        {"triton", k_what, replaced ? State::note : State::lacking,
+         version + " would fall back to the CPU without a word: " + text_at(*said, "why"),
+         "hydrate a release and export what `cubinary triton env` prints, before "
+         "`import fla`"});
+  } else {
+    findings.push_back({"triton", k_what, State::ok, version + " would run on " + device, ""});
+  }
+}
+
+void check_python(const fs::path& program, const core::Result<Python>& python, bool replaced,
+                  Findings& findings) {
   if (!python) {
     findings.push_back({"triton", "python3", State::lacking, python.error().message,
                         "install Python 3, or put the program's own first on the PATH"});
@@ -143,10 +186,7 @@ void check_python(const core::Result<Python>& python, bool replaced, Findings& f
                 python->header ? python->include : "not in " + python->include, replaced,
                 "install the headers of this Python (python3-dev)");
   if (!python->fla.empty()) {
-    findings.push_back(
-        {"triton", "flash-linear-attention", State::note, python->fla,
-         "it falls back to the CPU without a word when Triton's first step fails: hydrate before "
-         "`import fla`"});
+    check_fla(program, python->fla, replaced, findings);
   }
 }
 
@@ -161,7 +201,8 @@ void check_triton(client::Release* release, const Machine& machine, Findings& fi
                         replaced ? "" : "capture and build them (cubinary triton capture, build)"});
   }
   const fs::path python = find_program({"python3", "python"});
-  check_python(python.empty() ? core::Result<Python>(
+  check_python(python,
+               python.empty() ? core::Result<Python>(
                                     core::fail(core::ErrorCode::environment, "not on the PATH"))
                               : ask(python),
                replaced, findings);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,12 +8,12 @@
 
 #include "cli/child.hpp"
 #include "cli/python_folder.hpp"
+#include "cli/store_choice.hpp"
 #include "cli/triton.hpp"
+#include "cli/triton_place.hpp"
 #include "core/base/file.hpp"
 #include "core/base/temporary_folder.hpp"
 #include "core/model/target.hpp"
-#include "store/store.hpp"
-#include "store/triton.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -25,7 +24,7 @@ using core::fail;
 using core::Result;
 
 struct Options {
-  std::string store;
+  StoreChoice choice;
   std::vector<std::string> records;
   std::vector<std::string> targets;
   std::string device_class;
@@ -35,16 +34,15 @@ struct Options {
 };
 
 /// The records to build from: the files named, else all the store holds, written to `folder`.
-Result<std::vector<std::string>> records_of(const Options& options, const store::Store& store,
+Result<std::vector<std::string>> records_of(const Options& options, const TritonPlace& place,
                                             const fs::path& folder) {
   if (!options.records.empty() || !options.program.empty()) {
     return options.records;
   }
-  TRY_ASSIGN(const store::Reader reader, store.reader());
-  TRY_ASSIGN(const auto records, store::list_triton_records(reader));
+  TRY_ASSIGN(const auto records, place.records());
   if (records.empty()) {
     return fail(ErrorCode::not_found,
-                options.store +
+                place.name() +
                     " holds no record of a Triton program: name one (--from-record FILE), or run "
                     "`cubinary triton capture` first");
   }
@@ -88,11 +86,11 @@ Result<int> build(const Options& options) {
     targets.push_back("sm_" + std::to_string(target.cc()));
   }
   TRY_ASSIGN(const fs::path python, python_folder());
-  TRY_ASSIGN(store::Store store, store::Store::open(options.store, {store::Access::write, true,
-                                                                    "cubinary triton build"}));
+  const TritonPlace place(options.choice, "cubinary triton build");
+  TRY(place.check());
   TRY_ASSIGN(core::TemporaryFolder folder,
              core::TemporaryFolder::make({}, "cubinary-triton-build-"));
-  TRY_ASSIGN(const auto records, records_of(options, store, folder.path()));
+  TRY_ASSIGN(const auto records, records_of(options, place, folder.path()));
   builder::TritonIngest all;
   int worst = 0;
   for (const std::string& target : targets) {
@@ -106,7 +104,7 @@ Result<int> build(const Options& options) {
                       "; what " + python_program(options.python) + " said stands above");
     }
     worst = std::max(worst, status);
-    TRY_ASSIGN(const auto stored, builder::ingest_triton(store, out, {}, std::time(nullptr)));
+    TRY_ASSIGN(const auto stored, place.take(out, {}));
     builder::add(all, stored);
   }
   if (options.json) {
@@ -127,7 +125,7 @@ void add_triton_build(Cli& cli, CLI::App& triton) {
   const auto options = std::make_shared<Options>();
   CLI::App* app = triton.add_subcommand(
       "build", "Compile recorded specialisations for other targets; needs Triton but no GPU");
-  app->add_option("--store", options->store, "store file; made when it is missing")->required();
+  add_store_options(*app, options->choice, "store file; made when it is missing");
   app->add_option("--from-record", options->records,
                   "records to build, files or their folder (default: those in the store)")
       ->allow_extra_args(false);

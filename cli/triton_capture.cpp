@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,10 +11,11 @@
 
 #include "cli/child.hpp"
 #include "cli/python_folder.hpp"
+#include "cli/store_choice.hpp"
 #include "cli/triton.hpp"
+#include "cli/triton_place.hpp"
 #include "core/base/temporary_folder.hpp"
 #include "core/model/device_class.hpp"
-#include "store/store.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -26,7 +26,7 @@ using core::fail;
 using core::Result;
 
 struct Options {
-  std::string store;
+  StoreChoice choice;
   std::string from;
   std::string folder;
   std::string python_abi;
@@ -35,18 +35,9 @@ struct Options {
   bool json = false;
 };
 
-Result<store::Store> open_store(const Options& options) {
-  return store::Store::open(options.store, {store::Access::write, true, "cubinary triton capture"});
-}
-
-Result<builder::TritonIngest> ingest(const Options& options, const fs::path& folder) {
-  TRY_ASSIGN(store::Store store, open_store(options));
-  return builder::ingest_triton(store, folder, {options.python_abi, options.device_class},
-                                std::time(nullptr));
-}
-
-Result<int> take_from(const Options& options) {
-  TRY_ASSIGN(const auto stored, ingest(options, options.from));
+Result<int> take_from(const Options& options, const TritonPlace& place) {
+  TRY_ASSIGN(const auto stored,
+             place.take(options.from, {options.python_abi, options.device_class}));
   if (options.json) {
     std::printf("%s\n", ingest_json(stored, 0).c_str());
   } else {
@@ -60,17 +51,17 @@ Result<int> take_from(const Options& options) {
   return nothing ? 1 : 0;
 }
 
-Result<int> run_and_take(const Options& options) {
+Result<int> run_and_take(const Options& options, const TritonPlace& place) {
   TRY_ASSIGN(const fs::path python, python_folder());
   // Whatever hinders storing is to be known before hours of running.
-  TRY(open_store(options));
+  TRY(place.check());
   TRY_ASSIGN(core::TemporaryFolder folder,
              core::TemporaryFolder::make(options.folder, "cubinary-capture-"));
   TRY_ASSIGN(const int status,
              run_child(options.command, {{"TRITON_CACHE_MANAGER", "cubinary.triton:CaptureManager"},
                                          {"CUBINARY_TRITON_CAPTURE", folder.path().string()},
                                          {"PYTHONPATH", python_path(python)}}));
-  const auto stored = ingest(options, folder.path());
+  const auto stored = place.take(folder.path(), {options.python_abi, options.device_class});
   if (!stored) {
     folder.keep();
     return fail(stored.error().with_context(
@@ -103,7 +94,8 @@ Result<int> capture(const Options& options) {
   if (!options.device_class.empty()) {
     TRY(core::DeviceClass::parse(options.device_class));
   }
-  return options.from.empty() ? run_and_take(options) : take_from(options);
+  const TritonPlace place(options.choice, "cubinary triton capture");
+  return options.from.empty() ? run_and_take(options, place) : take_from(options, place);
 }
 
 }  // namespace
@@ -112,7 +104,7 @@ void add_triton_capture(Cli& cli, CLI::App& triton) {
   const auto options = std::make_shared<Options>();
   CLI::App* app = triton.add_subcommand(
       "capture", "Run a program and store every kernel, host module and tuned config of Triton");
-  app->add_option("--store", options->store, "store file; made when it is missing")->required();
+  add_store_options(*app, options->choice, "store file; made when it is missing");
   app->add_option("--from", options->from,
                   "take an existing Triton cache or capture folder instead of running a program");
   app->add_option("--folder", options->folder,
@@ -127,6 +119,7 @@ void add_triton_capture(Cli& cli, CLI::App& triton) {
       "Example:\n"
       "  cubinary triton capture --store kernels.db -- python train.py --steps 10\n"
       "  cubinary triton capture --store kernels.db --from ~/.triton/cache --python-abi cp312\n"
+      "  cubinary triton capture --server https://kernels.example.com -- python train.py\n"
       "The program's exit status is passed on; what was complete is stored even if it failed.");
   app->callback([&cli, options] { cli.run = [options] { return capture(*options); }; });
 }

@@ -3,11 +3,14 @@
 #include <memory>
 #include <string>
 
+#include "cli/answer.hpp"
+#include "cli/store_choice.hpp"
 #include "cli/table.hpp"
 #include "cli/triton.hpp"
+#include "cli/triton_place.hpp"
 #include "core/base/json.hpp"
 #include "store/store.hpp"
-#include "store/triton.hpp"
+#include "store/triton_json.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -16,7 +19,7 @@ namespace json = core::json;
 using core::Result;
 
 struct Options {
-  std::string store;
+  StoreChoice choice;
   bool records = false;
   bool json = false;
 };
@@ -25,93 +28,73 @@ std::string or_any(const std::string& text) {
   return text.empty() ? "any" : text;
 }
 
-json::Object to_json(const core::TritonOrigin& origin) {
-  return {
-      {"triton", origin.triton}, {"python_abi", origin.python_abi}, {"machine", origin.machine}};
+Result<json::Value> everything(const StoreChoice& choice) {
+  if (choice.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(choice));
+    return remote.get("/api/v1/triton");
+  }
+  TRY_ASSIGN(const store::Store store,
+             store::Store::open(choice.file, {store::Access::read, false, "cubinary triton list"}));
+  TRY_ASSIGN(const store::Reader reader, store.reader());
+  TRY_ASSIGN(const store::TritonEntries entries, store::list_triton(reader));
+  return json::Value(store::to_json(entries));
 }
 
-json::Object to_json(const core::TritonFiles& files) {
-  json::Object object;
-  for (const auto& [name, digest] : files) {
-    object.emplace(name, digest.hex());
+std::string first_key(const json::Value& object, std::string_view member) {
+  const auto* const top = object.get_if<json::Object>();
+  const auto found = top->find(member);
+  if (found == top->end()) {
+    return {};
   }
-  return object;
+  if (const auto* const files = found->second.get_if<json::Object>(); files != nullptr) {
+    return files->empty() ? "" : files->begin()->first;
+  }
+  return list_at(object, member);
 }
 
-json::Value document(const std::vector<store::StoredTritonKernel>& kernels,
-                     const std::vector<core::TritonHost>& modules,
-                     const std::vector<core::TritonAutotune>& results) {
-  json::Array kernel_array;
-  for (const auto& [target, kernel] : kernels) {
-    json::Object object = to_json(kernel.origin);
-    object.emplace("key", kernel.key);
-    object.emplace("name", kernel.name);
-    object.emplace("target", target);
-    object.emplace("files", to_json(kernel.files));
-    kernel_array.emplace_back(std::move(object));
+Table table_of(const json::Value& document) {
+  Table table({"what", "name", "for", "triton", "python", "machine", "key"});
+  const auto add = [&](const char* what, const json::Value& entry, const std::string& name,
+                       const std::string& place, const std::string& key) {
+    constexpr std::size_t k_short = 16;
+    table.add_row({what, name, place, or_any(text_at(entry, "triton")),
+                   or_any(text_at(entry, "python_abi")), or_any(text_at(entry, "machine")),
+                   key.substr(0, k_short)});
+  };
+  for (const json::Value& kernel : array_at(document, "kernels")) {
+    add("kernel", kernel, text_at(kernel, "name"), text_at(kernel, "target"),
+        text_at(kernel, "key"));
   }
-  json::Array host_array;
-  for (const core::TritonHost& host : modules) {
-    json::Object object = to_json(host.origin);
-    object.emplace("source", host.source);
-    object.emplace("name", host.name);
-    object.emplace("file", host.file);
-    object.emplace("glibc_floor", host.glibc_floor);
-    object.emplace("sha256", host.digest.hex());
-    host_array.emplace_back(std::move(object));
+  for (const json::Value& host : array_at(document, "host")) {
+    const std::string source = text_at(host, "source");
+    add("host", host, text_at(host, "name"), "glibc " + or_any(text_at(host, "glibc_floor")),
+        source.empty() ? first_key(host, "keys") : source);
   }
-  json::Array result_array;
-  for (const core::TritonAutotune& result : results) {
-    json::Object object = to_json(result.origin);
-    object.emplace("device_class", result.device_class);
-    object.emplace("key", result.key);
-    object.emplace("files", to_json(result.files));
-    result_array.emplace_back(std::move(object));
+  for (const json::Value& result : array_at(document, "autotune")) {
+    add("autotune", result, first_key(result, "files"), text_at(result, "device_class"),
+        text_at(result, "key"));
   }
-  return json::Object{{"kernels", std::move(kernel_array)},
-                      {"host", std::move(host_array)},
-                      {"autotune", std::move(result_array)}};
+  return table;
 }
 
 Result<int> list(const Options& options) {
-  TRY_ASSIGN(
-      const store::Store store,
-      store::Store::open(options.store, {store::Access::read, false, "cubinary triton list"}));
-  TRY_ASSIGN(const store::Reader reader, store.reader());
   if (options.records) {
-    TRY_ASSIGN(const auto records, store::list_triton_records(reader));
+    TRY_ASSIGN(const auto records, TritonPlace(options.choice, "cubinary triton list").records());
     for (const std::string& record : records) {
       std::printf("%s\n", record.c_str());
     }
     return 0;
   }
-  TRY_ASSIGN(const auto kernels, store::list_triton_kernels(reader));
-  TRY_ASSIGN(const auto modules, store::list_triton_host(reader));
-  TRY_ASSIGN(const auto results, store::list_triton_autotune(reader));
+  TRY_ASSIGN(const json::Value document, everything(options.choice));
   if (options.json) {
-    std::printf("%s\n", json::to_text(document(kernels, modules, results)).c_str());
+    print_json(document);
     return 0;
   }
-  Table table({"what", "name", "for", "triton", "python", "machine", "key"});
-  const auto add = [&](const char* what, const std::string& name, const std::string& place,
-                       const core::TritonOrigin& origin, const std::string& key) {
-    constexpr std::size_t k_short = 16;
-    table.add_row({what, name, place, or_any(origin.triton), or_any(origin.python_abi),
-                   or_any(origin.machine), key.substr(0, k_short)});
-  };
-  for (const auto& [target, kernel] : kernels) {
-    add("kernel", kernel.name, target, kernel.origin, kernel.key);
-  }
-  for (const core::TritonHost& host : modules) {
-    add("host", host.name, "glibc " + or_any(host.glibc_floor), host.origin,
-        host.source.empty() ? host.keys.front() : host.source);
-  }
-  for (const core::TritonAutotune& result : results) {
-    add("autotune", result.files.begin()->first, result.device_class, result.origin, result.key);
-  }
+  const Table table = table_of(document);
   if (table.rows() == 0) {
-    std::printf("nothing of Triton yet: `cubinary triton capture --store %s -- python …`\n",
-                options.store.c_str());
+    const std::string place = options.choice.remote() ? "--server " + options.choice.server
+                                                      : "--store " + options.choice.file;
+    std::printf("nothing of Triton yet: `cubinary triton capture %s -- python …`\n", place.c_str());
     return 0;
   }
   std::fputs(table.text().c_str(), stdout);
@@ -123,7 +106,7 @@ Result<int> list(const Options& options) {
 void add_triton_list(Cli& cli, CLI::App& triton) {
   const auto options = std::make_shared<Options>();
   CLI::App* app = triton.add_subcommand("list", "List what the store holds of Triton");
-  app->add_option("--store", options->store, "store file; may be in use")->required();
+  add_store_options(*app, options->choice, "store file; may be in use");
   app->add_flag("--records", options->records,
                 "print the recorded specialisations instead, one JSON object a line");
   app->add_flag("--json", options->json, "print one JSON object");

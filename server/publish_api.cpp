@@ -112,6 +112,8 @@ Result<Response> PublishApi::answer(const Request& request, const RouteMatch& ma
   switch (match.route) {
     case Route::artifacts:
       return put_artifacts(request);
+    case Route::artifacts_known:
+      return known_artifacts(request);
     case Route::artifact:
       return request.method == "PUT" ? put_artifact(request, match.reference)
                                      : get_artifact(match.reference);
@@ -193,6 +195,27 @@ Result<Response> PublishApi::store_artifacts(
       return fail(put.error());
     }
   }
+}
+
+Result<Response> PublishApi::known_artifacts(const Request& request) const {
+  TRY_ASSIGN(const json::Value document, json_body(request));
+  const json::Node top(document, "the request");
+  TRY_ASSIGN(const json::Node list, top.at("digests"));
+  TRY_ASSIGN(const auto nodes, list.elements());
+  if (nodes.size() > k_max_keys) {
+    return fail(list.error("names more than " + std::to_string(k_max_keys) + " digests"));
+  }
+  TRY_ASSIGN(const store::Reader reader, m_store->reader());
+  json::Array missing;
+  for (const json::Node& node : nodes) {
+    TRY_ASSIGN(const std::string text, node.text());
+    TRY_ASSIGN(const Digest digest, parse_digest(text));
+    TRY_ASSIGN(const bool there, store::has_artifact(reader, digest));
+    if (!there) {
+      missing.emplace_back(text);
+    }
+  }
+  return json_response(json::Object{{"missing", std::move(missing)}});
 }
 
 Result<Response> PublishApi::get_artifact(std::string_view text) const {

@@ -30,6 +30,7 @@ class PublishApi {
   [[nodiscard]] core::Result<Response> store_artifacts(
       const Request& request,
       std::span<const std::pair<core::Digest, core::ByteView>> artifacts) const;
+  [[nodiscard]] core::Result<Response> known_artifacts(const Request& request) const;
   [[nodiscard]] core::Result<Response> get_artifact(std::string_view digest) const;
   [[nodiscard]] core::Result<Response> put_candidates(const Request& request) const;
   [[nodiscard]] core::Result<Response> list_candidates(const Request& request) const;

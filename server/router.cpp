@@ -28,6 +28,8 @@ constexpr std::array k_known = {MethodRule{"POST", Scope::read, k_batch_body, fa
 constexpr std::array k_artifacts = {MethodRule{"POST", Scope::publish, k_artifact_body, true}};
 constexpr std::array k_artifact = {MethodRule{"GET"},
                                    MethodRule{"PUT", Scope::publish, k_artifact_body, true}};
+constexpr std::array k_triton = {MethodRule{"GET"},
+                                 MethodRule{"POST", Scope::publish, k_artifact_body, true}};
 constexpr std::array k_sessions = {MethodRule{"GET"},
                                    MethodRule{"POST", Scope::tune, k_small_body, true}};
 constexpr std::array k_tune_put = {MethodRule{"PUT", Scope::tune, k_small_body, true}};
@@ -83,7 +85,10 @@ constexpr std::array<Row, k_route_count> k_rows = {{
     {Route::candidates, "candidates", k_candidates, "/api/v1/candidates"},
     {Route::candidates_known, "candidates_known", k_known, "/api/v1/candidates/known"},
     {Route::artifacts, "artifacts", k_artifacts, "/api/v1/artifacts"},
+    {Route::artifacts_known, "artifacts_known", k_known, "/api/v1/artifacts/known"},
     {Route::artifact, "artifact", k_artifact, "/api/v1/artifacts/", true},
+    {Route::triton, "triton", k_triton, "/api/v1/triton"},
+    {Route::triton_records, "triton_records", k_read, "/api/v1/triton/records"},
     {Route::sessions, "sessions", k_sessions, "/api/v1/sessions"},
     {Route::session_facts, "session_facts", k_tune_put, "/api/v1/sessions/", true, "/facts"},
     {Route::measurements, "measurements", k_measurements, "/api/v1/measurements"},

@@ -37,7 +37,10 @@ enum class Route : std::uint8_t {
   candidates,         ///< candidates
   candidates_known,   ///< candidates/known
   artifacts,          ///< artifacts
+  artifacts_known,    ///< artifacts/known
   artifact,           ///< artifacts/DIGEST
+  triton,             ///< triton
+  triton_records,     ///< triton/records
   sessions,           ///< sessions
   session_facts,      ///< sessions/ID/facts
   measurements,       ///< measurements

@@ -68,6 +68,43 @@ class Explain(triton_folder.Case):
         self.refused("triton", "explain", path, status=2, says="say what to compare with")
 
 
+class Doctor(harness.Case):
+    """What flash-linear-attention would do, told with Triton's own reason."""
+
+    def doctor(self, triton):
+        """Findings by name, of a machine whose Triton is `triton`, Python source."""
+        fake = self.tmp / "fake"
+        (fake / "triton").mkdir(parents=True, exist_ok=True)
+        (fake / "triton" / "__init__.py").write_text("")
+        (fake / "triton" / "runtime.py").write_text(triton)
+        (fake / "fla_core-0.6.0.dist-info").mkdir(exist_ok=True)
+        (fake / "fla_core-0.6.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: fla-core\nVersion: 0.6.0\n")
+        env = {"PYTHONPATH": str(fake), "CUBINARY_PYTHON": str(harness.SOURCE / "python")}
+        report = self.cubinary("doctor", "--triton", "--json", status=None, env=env).json()
+        return next(found for found in report["findings"] if found["what"] == "flash-linear-attention")
+
+    def test_why_it_would_fall_back_to_the_cpu(self):
+        found = self.doctor("""
+class driver:
+    class active:
+        def get_current_target():
+            raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.")
+""")
+        self.assertEqual(found["state"], "lacking")
+        self.assertIn("0.6.0 would fall back to the CPU without a word: Triton wants a C compiler", found["found"])
+        self.assertIn("before `import fla`", found["remedy"])
+
+    def test_that_it_would_not(self):
+        found = self.doctor("""
+import types
+class driver:
+    class active:
+        def get_current_target():
+            return types.SimpleNamespace(backend="cuda")
+""")
+        self.assertEqual((found["state"], found["found"]), ("ok", "0.6.0 would run on cuda"))
+
+
 class Env(triton_folder.Case):
     def test_what_it_prints_is_what_a_shell_takes(self):
         cache = self.tmp / "a 'quoted' cache"
