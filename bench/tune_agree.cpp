@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far tuning can be trusted, on this machine's GPU:
 //
-//   tune_agree CUBINARY STORE            A/A: each winner against itself, as if it were two
-//   candidates.
-//                                        In how many of 100 comparisons does the interval hold
-//                                        zero?
-//   tune_agree CUBINARY STORE STORE      two tunes: where their winners differ, how far are they
-//   apart
-//                                        when both run interleaved?
+//   tune_agree CUBINARY STORE
+//     A/A: each winner against itself, as if it were two candidates. In how many of 100 comparisons
+//     does the interval hold zero?
+//   tune_agree CUBINARY STORE STORE
+//     Two tunes: where their winners differ, how far are they apart when both run interleaved?
 //
 // CUBINARY is the program whose `tune-worker` opens the device. One line a kernel and shape, the
 // sum last.
@@ -36,6 +34,8 @@ using builder::TuneRequest;
 
 constexpr std::size_t k_rounds = 60;  // a comparison
 constexpr int k_comparisons = 100;
+constexpr std::size_t k_rounds_a_look = 400;  // of two winners
+constexpr std::size_t k_most_rounds = 12'000;
 constexpr double k_tick_us = 0.032;
 
 template <typename T>
@@ -81,12 +81,12 @@ class Comparer {
   /// Loads both configs of a job; false, with a line, when the device refuses.
   bool load(Side& side, const store::Winner& winner, const std::vector<core::Config>& configs) {
     const auto kernel = must(store::find_kernel(must(side.store.reader()), winner.kernel));
-    m_manifest = must(core::parse_manifest(kernel->manifest, kernel->manifest_path));
+    core::Manifest manifest = must(core::parse_manifest(kernel->manifest, kernel->manifest_path));
     const store::TuningJob job{winner.kernel, winner.target, winner.types, winner.shape,
                                must(core::DeviceClass::parse(m_device.device_class))};
-    const auto plan =
-        must(builder::JobPlan::make(m_manifest, job, {m_device.sm_count, m_device.smem_optin},
-                                    must(side.ledger->candidates(winner.kernel, winner.target))));
+    const auto plan = must(
+        builder::JobPlan::make(std::move(manifest), job, {m_device.sm_count, m_device.smem_optin},
+                               must(side.ledger->candidates(winner.kernel, winner.target))));
     TuneRequest request;
     request.kind = TuneRequest::Kind::problem;
     request.problem = must(plan.problem(1));
@@ -154,7 +154,6 @@ class Comparer {
   }
   GpuWorker m_worker;
   builder::DeviceSpec m_device;
-  core::Manifest m_manifest;
   std::mt19937 m_random{1};
 };
 
@@ -173,7 +172,7 @@ int compare_with_itself(const char* program, const char* path) {
     double widest = 0;
     for (int i = 0; i < k_comparisons; ++i) {
       const auto times = comparer.sample(k_rounds);
-      const builder::MedianInterval d = builder::paired_difference(times.first, times.second);
+      const builder::MeanInterval d = builder::trimmed_difference(times.first, times.second);
       held += d.holds(0) ? 1 : 0;
       widest = std::max(widest, d.half_width() / winner.median_us);
     }
@@ -212,14 +211,28 @@ int compare_two(const char* program, const char* first, const char* second) {
       continue;
     }
     (void)comparer.sample(20);
-    const auto times = comparer.sample(400);
-    const builder::MedianInterval d = builder::paired_difference(times.first, times.second);
-    const double median = builder::median_interval(times.first).median;
-    const bool near = std::abs(d.median) <= std::max(0.005 * median, k_tick_us);
+    // Until it is known on which side of the bound it lies.
+    std::pair<std::vector<double>, std::vector<double>> times;
+    builder::MeanInterval d;
+    double median = 0;
+    double bound = 0;
+    do {
+      const auto more = comparer.sample(k_rounds_a_look);
+      if (more.first.size() < k_rounds_a_look) {
+        break;
+      }
+      times.first.insert(times.first.end(), more.first.begin(), more.first.end());
+      times.second.insert(times.second.end(), more.second.begin(), more.second.end());
+      d = builder::trimmed_difference(times.first, times.second);
+      median = builder::median_interval(times.first).median;
+      bound = std::max(0.005 * median, k_tick_us);
+    } while (times.first.size() < k_most_rounds && d.low < bound && d.high > -bound &&
+             (d.high > bound || d.low < -bound));
+    const bool near = !times.first.empty() && std::abs(d.mean) <= bound;
     within += near ? 1 : 0;
     std::printf("%-70s %s and %s: %+.2f%% ±%.2f%% of %.2f us%s\n", key.c_str(),
                 core::to_display(winner.config).c_str(),
-                core::to_display(found->second.config).c_str(), 100 * d.median / median,
+                core::to_display(found->second.config).c_str(), 100 * d.mean / median,
                 100 * d.half_width() / median, median, near ? "" : "  APART");
     std::fflush(stdout);
   }

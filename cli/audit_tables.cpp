@@ -41,6 +41,11 @@ std::string percent(const json::Value& row, const char* key, const char* pattern
   return has(row, key) ? format(pattern, 100 * number_at(row, key)) : "";
 }
 
+/// What launching costs hides what a tiny problem is worth: no share of it is "0%".
+std::string share(const json::Value& row, const char* key) {
+  return has(row, key) && number_at(row, key) < 0.01 ? "<1%" : percent(row, key, "%.0f%%");
+}
+
 std::string times(const json::Value& row, const char* key) {
   return has(row, key) ? format("%.2fx", number_at(row, key)) : "";
 }
@@ -103,7 +108,7 @@ std::string winners_text(const json::Value& answer, bool) {
                        .first->second;
     table.add_row({display_at(winner, "types"), display_at(winner, "shape"),
                    microseconds(number_at(winner, "time_us")),
-                   percent(winner, "confidence", "%.1f%%"), percent(winner, "roofline", "%.0f%%"),
+                   percent(winner, "confidence", "%.1f%%"), share(winner, "roofline"),
                    margin(winner), times(winner, "speedup"), text_at(winner, "origin"),
                    display_at(winner, "config")});
   }

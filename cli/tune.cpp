@@ -27,6 +27,10 @@ namespace {
 
 struct Options {
   builder::TuneOptions tune;
+  builder::CompileAheadOptions compile;
+  std::vector<std::string> folders;
+  std::string toolkit;
+  std::string worker;
   StoreChoice store;
   std::vector<std::string> shape;
   std::string budget = "10m";
@@ -58,6 +62,29 @@ Result<void> add_assignment(const std::string& text, builder::TuneOptions& optio
                   text + "'");
 }
 
+Result<store::Store> open_store(const Options& options) {
+  const bool compiles = !options.folders.empty();
+  if (compiles) {
+    // A broken manifest must not leave a new, empty store behind.
+    TRY(builder::load_manifests({options.folders.begin(), options.folders.end()},
+                                options.tune.kernels));
+  }
+  return store::Store::open(options.store.file, {store::Access::write, compiles, "cubinary tune"});
+}
+
+Result<std::unique_ptr<builder::CompileAhead>> make_compiler(const Options& options,
+                                                             store::Store& store) {
+  builder::CompileAheadOptions compile = options.compile;
+  compile.folders.assign(options.folders.begin(), options.folders.end());
+  compile.kernels = options.tune.kernels;
+  compile.toolkit = options.toolkit;
+  if (!options.tune.target.empty()) {
+    TRY_ASSIGN(core::Target target, core::Target::parse(options.tune.target));
+    compile.targets.push_back(target);
+  }
+  return builder::CompileAhead::make(store, std::move(compile));
+}
+
 Result<int> run(Options& options) {
   builder::TuneOptions& tune = options.tune;
   for (const std::string& assignment : options.shape) {
@@ -72,15 +99,27 @@ Result<int> run(Options& options) {
   if (!options.strategy.empty()) {
     TRY_ASSIGN(tune.strategy, builder::parse_strategy(options.strategy));
   }
+  if (!options.worker.empty()) {
+    tune.worker.command = {options.worker};
+  }
   std::optional<store::Store> store;
   std::unique_ptr<builder::Ledger> ledger;
+  std::unique_ptr<builder::CompileAhead> compile;
   if (options.store.remote()) {
+    if (!options.folders.empty()) {
+      return fail(ErrorCode::usage,
+                  "to compile what the search asks for, tune must have the store itself (--store); "
+                  "run `cubinary build DIR --server URL` first, then tune without a DIR");
+    }
     TRY_ASSIGN(Remote remote, Remote::open(options.store));
     ledger = make_remote_ledger(std::move(remote));
   } else {
-    TRY_ASSIGN(store, store::Store::open(options.store.file,
-                                         {store::Access::write, false, "cubinary tune"}));
+    TRY_ASSIGN(store, open_store(options));
     TRY_ASSIGN(ledger, builder::make_store_ledger(*store));
+    if (!options.folders.empty()) {
+      TRY_ASSIGN(compile, make_compiler(options, *store));
+      tune.compile = compile.get();
+    }
   }
 
   const TuneStyle style = options.json                 ? TuneStyle::json
@@ -91,6 +130,7 @@ Result<int> run(Options& options) {
   auto observer = make_tune_observer(style);
   const auto summary = builder::tune(*ledger, tune, *observer);
   observer.reset();
+  compile.reset();
   if (!summary) {
     return fail(summary.error());
   }
@@ -111,11 +151,18 @@ void add_tune(Cli& cli) {
       "tune", "Measure candidates on this machine's GPU and choose the winners");
   app->footer(
       "Example: cubinary tune --store kernels.cubinary --kernel 'rms*' --budget 5m\n"
+      "         cubinary tune kernels/gemm_nt --store kernels.cubinary --shape m=4096\n"
       "Every candidate is checked against the manifest's reference in a process of its own before\n"
-      "it is timed. What was measured stays when you stop it; run again to continue.\n"
+      "it is timed. What was measured stays when you stop it; run again to continue. With "
+      "folders,\n"
+      "what the search asks for is compiled while other candidates are measured.\n"
       "Exit status: 0 every job has a winner or the budget ended, 1 some have none right, 2 used\n"
       "wrongly, 3 no usable GPU.");
-  add_store_options(*app, options->store, "The store, built for this GPU");
+  app->add_option("DIR", options->folders,
+                  "Kernel folders, or folders of them, to compile from as the search goes on "
+                  "(default: tune what `cubinary build` compiled)");
+  add_store_options(*app, options->store,
+                    "The store, built for this GPU; made when there are DIRs");
   app->add_option("--kernel", options->tune.kernels, "Only kernels whose name matches")
       ->type_name("GLOB");
   app->add_option("--target", options->tune.target, "Only this target (default: all that run here)")
@@ -139,6 +186,13 @@ void add_tune(Cli& cli) {
   app->add_option("--time-limit", options->time_limit, "Seconds a candidate's check may take")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
+  app->add_option("--toolkit", options->toolkit, "The CUDA toolkit to compile with")
+      ->type_name("DIR");
+  app->add_option("--jobs,-j", options->compile.jobs,
+                  "Compiling processes beside the measuring (default: one a core)")
+      ->check(CLI::Range(1U, 1024U));
+  // For rehearsals and tests: a program that answers like `cubinary tune-worker`.
+  app->add_option("--measure-with", options->worker, "")->group("");
   app->add_flag("--again", options->tune.again, "Also jobs that have a winner, from the beginning");
   app->add_flag("--json", options->json, "JSON lines, and a summary object last");
   app->callback([&cli, options] { cli.run = [options] { return run(*options); }; });

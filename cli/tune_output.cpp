@@ -128,7 +128,8 @@ class Lines : public TuneObserver {
     std::string text = describe(result.tuning.job) + ": " + microseconds(winner.median_us) +
                        number(" ±%.2f%%", 100 * winner.interval_us / winner.median_us);
     if (winner.floor_us) {
-      text += number(", %.0f%% of roofline", 100 * *winner.floor_us / winner.median_us);
+      const double share = 100 * *winner.floor_us / winner.median_us;
+      text += share < 1 ? ", under 1% of roofline" : number(", %.0f%% of roofline", share);
     }
     if (result.baseline && result.baseline->config != winner.config) {
       text += number(", %.2fx over untuned", result.baseline->median_us / winner.median_us);
@@ -310,6 +311,8 @@ std::string tune_summary_line(const builder::TuneSummary& summary, TuneStyle sty
                         {"measured", summary.measured},
                         {"statuses", counts_json(summary.statuses)},
                         {"worker_starts", summary.worker_starts},
+                        {"compiled", summary.compiled.compiled},
+                        {"compile_failed", summary.compiled.failed},
                         {"seconds", summary.seconds},
                         {"stopped", summary.stopped}};
     return json::to_text(std::move(object)) + "\n";
@@ -330,7 +333,14 @@ std::string tune_summary_line(const builder::TuneSummary& summary, TuneStyle sty
   if (const std::string bad = failures(summary.statuses); !bad.empty()) {
     text += " (" + bad + ")";
   }
-  return text + number(" in %.1f s\n", summary.seconds);
+  text += number(" in %.1f s", summary.seconds);
+  if (summary.compiled.compiled != 0) {
+    text += "; " + std::to_string(summary.compiled.compiled) + " candidates compiled meanwhile";
+    if (summary.compiled.failed != 0) {
+      text += ", " + std::to_string(summary.compiled.failed) + " of them in vain";
+    }
+  }
+  return text + "\n";
 }
 
 }  // namespace cubinary::cli

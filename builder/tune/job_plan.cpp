@@ -33,6 +33,9 @@ double beyond_mma_sync(const core::Capability& capability) {
   }
 }
 
+/// No block is larger anywhere.
+constexpr std::int64_t k_any_threads = 1024;
+
 /// How many times faster than f16 the tensor cores take the narrowest type among `types`.
 double narrow_factor(const core::Types& types) {
   double factor = 0;
@@ -53,15 +56,15 @@ double narrow_factor(const core::Types& types) {
 
 }  // namespace
 
-Result<JobPlan> JobPlan::make(const core::Manifest& manifest, const store::TuningJob& job,
+Result<JobPlan> JobPlan::make(core::Manifest manifest, const store::TuningJob& job,
                               const core::DeviceFacts& device,
                               const std::vector<store::Candidate>& candidates) {
   JobPlan plan;
-  plan.m_manifest = &manifest;
+  plan.m_manifest = std::move(manifest);
   plan.m_job = job;
   plan.m_device = device;
   TRY_ASSIGN(plan.m_target, core::Target::parse(job.target));
-  plan.m_table = core::table_from_manifest(manifest);
+  plan.m_table = core::table_from_manifest(plan.m_manifest);
   TRY(plan.check_arguments());
   TRY(plan.find_candidates(candidates));
   for (const core::CallerArgument& argument : core::caller_arguments(plan.m_table, job.types)) {
@@ -76,8 +79,8 @@ Result<JobPlan> JobPlan::make(const core::Manifest& manifest, const store::Tunin
 }
 
 Result<void> JobPlan::check_arguments() const {
-  const std::string where = "kernel " + m_manifest->name + ": ";
-  if (!m_manifest->reference) {
+  const std::string where = "kernel " + m_manifest.name + ": ";
+  if (!m_manifest.reference) {
     return fail(ErrorCode::unsupported,
                 where + "its manifest has no [check] reference, so no result could be checked");
   }
@@ -99,7 +102,7 @@ Result<void> JobPlan::check_arguments() const {
 
 Config JobPlan::code_part(const Config& config) const {
   Config code;
-  for (const core::Tunable& tunable : m_manifest->tunables) {
+  for (const core::Tunable& tunable : m_manifest.tunables) {
     if (core::changes_code(tunable.use)) {
       if (const auto found = config.find(tunable.name); found != config.end()) {
         code.insert(*found);
@@ -109,31 +112,39 @@ Config JobPlan::code_part(const Config& config) const {
   return code;
 }
 
-Result<void> JobPlan::find_candidates(const std::vector<store::Candidate>& all) {
+bool JobPlan::is_of_job(const store::Candidate& candidate) const {
   core::Shape compiled;
-  for (const core::Axis& axis : m_manifest->axes) {
+  for (const core::Axis& axis : m_manifest.axes) {
     if (axis.compile) {
       compiled[axis.name] = m_job.shape.at(axis.name);
     }
   }
+  return candidate.types == m_job.types && candidate.compile_axes == compiled;
+}
+
+Result<void> JobPlan::find_candidates(const std::vector<store::Candidate>& all) {
   std::string why;
   for (const store::Candidate& candidate : all) {
-    if (candidate.types != m_job.types || candidate.compile_axes != compiled) {
+    if (!is_of_job(candidate)) {
       continue;
     }
     const bool usable = candidate.status == store::CandidateStatus::ok && candidate.artifact;
     switch (candidate.role) {
       case store::CandidateRole::kernel:
-        if (usable && candidate.symbols.size() == m_table.steps.size()) {
+        if (candidate.id == 0) {
+          // Until it is compiled, rules alone say where it can be launched.
+          store::Candidate& planned = m_candidates[candidate.config] = candidate;
+          planned.symbols.assign(m_table.steps.size(), {"", k_any_threads, 0, 0, 0});
+          ++m_uncompiled;
+        } else if (usable && candidate.symbols.size() == m_table.steps.size()) {
           m_candidates.emplace(candidate.config, candidate);
         }
         break;
       case store::CandidateRole::reference:
         if (usable) {
           m_reference = candidate;
-        } else {
-          why = ": it failed to compile" +
-                (candidate.message.empty() ? "" : " (" + candidate.message + ")");
+        } else if (!candidate.message.empty()) {
+          why = ": it failed to compile (" + candidate.message + ")";
         }
         break;
       case store::CandidateRole::prepare:
@@ -143,9 +154,9 @@ Result<void> JobPlan::find_candidates(const std::vector<store::Candidate>& all) 
         break;
     }
   }
-  const std::string where = "kernel " + m_manifest->name + ", " + m_job.target + ", " +
+  const std::string where = "kernel " + m_manifest.name + ", " + m_job.target + ", " +
                             core::to_display(m_job.types) + ": ";
-  if (!m_reference || (m_manifest->prepare && !m_prepare)) {
+  if (!m_reference || (m_manifest.prepare && !m_prepare)) {
     return fail(ErrorCode::not_found, where + "its " + (m_reference ? "prepare" : "reference") +
                                           " kernel is not in the store" + why +
                                           "; run `cubinary build`");
@@ -155,6 +166,29 @@ Result<void> JobPlan::find_candidates(const std::vector<store::Candidate>& all) 
                 where + "no candidate of it is usable; run `cubinary build` and see what failed");
   }
   return {};
+}
+
+void JobPlan::compiled(const store::Candidate& candidate) {
+  const auto found = m_candidates.find(candidate.config);
+  if (candidate.role != store::CandidateRole::kernel || !is_of_job(candidate) ||
+      found == m_candidates.end() || found->second.id != 0) {
+    return;
+  }
+  found->second = candidate;
+  --m_uncompiled;
+}
+
+std::size_t JobPlan::compilable() const {
+  std::size_t count = m_space->size();
+  if (std::ranges::all_of(m_candidates, [](const auto& each) {
+        return each.second.status == store::CandidateStatus::ok;
+      })) {
+    return count;
+  }
+  for (ConfigIndex config = 0; config < m_space->size(); ++config) {
+    count -= candidate(m_space->config(config))->status == store::CandidateStatus::ok ? 0 : 1;
+  }
+  return count;
 }
 
 const store::Candidate* JobPlan::candidate(const Config& config) const {
@@ -177,7 +211,7 @@ Result<core::LaunchPlan> JobPlan::plan(const Config& config, const core::Shape& 
 Result<void> JobPlan::make_space() {
   std::vector<SearchTunable> tunables;
   std::vector<const core::Tunable*> launch;
-  for (const core::Tunable& tunable : m_manifest->tunables) {
+  for (const core::Tunable& tunable : m_manifest.tunables) {
     tunables.push_back({tunable.name, tunable.values, core::changes_code(tunable.use)});
     if (!core::changes_code(tunable.use)) {
       launch.push_back(&tunable);
@@ -212,14 +246,14 @@ Result<void> JobPlan::make_space() {
     }
   }
   if (configs.empty()) {
-    return fail(ErrorCode::unsupported, "kernel " + m_manifest->name + ": no config serves " +
+    return fail(ErrorCode::unsupported, "kernel " + m_manifest.name + ": no config serves " +
                                             core::to_display(m_job.shape) + ": " + refused);
   }
   TRY_ASSIGN(m_space, SearchSpace::make(std::move(tunables), configs));
-  std::vector<Config> choices = m_manifest->prefer;
+  std::vector<Config> choices = m_manifest.prefer;
   choices.emplace_back();
   for (const Config& preferred : choices) {
-    Config config = m_manifest->default_config();
+    Config config = m_manifest.default_config();
     for (const auto& [name, value] : preferred) {
       config[name] = value;
     }
@@ -235,8 +269,8 @@ Result<void> JobPlan::make_space() {
 
 std::vector<core::Shape> JobPlan::shapes() const {
   std::vector<core::Shape> all{m_job.shape};
-  for (const core::Shape& shape : m_manifest->also) {
-    const bool same_code = std::ranges::all_of(m_manifest->axes, [&](const core::Axis& axis) {
+  for (const core::Shape& shape : m_manifest.also) {
+    const bool same_code = std::ranges::all_of(m_manifest.axes, [&](const core::Axis& axis) {
       return !axis.compile || shape.at(axis.name) == m_job.shape.at(axis.name);
     });
     if (same_code && shape != m_job.shape) {
@@ -259,12 +293,12 @@ Result<BufferSpec> JobPlan::buffer(const core::CallerArgument& argument,
   spec.input = argument.kind != ArgumentKind::out;
   spec.output = argument.kind != ArgumentKind::in;
   if (spec.input) {
-    const core::Argument* declared = m_manifest->find_argument(argument.name);
+    const core::Argument* declared = m_manifest.find_argument(argument.name);
     TRY_ASSIGN(spec.fill, parse_fill(declared->fill, *dtype, scope));
   }
   if (spec.output) {
-    if (const auto found = m_manifest->tolerance.find(argument.dtype);
-        found != m_manifest->tolerance.end()) {
+    if (const auto found = m_manifest.tolerance.find(argument.dtype);
+        found != m_manifest.tolerance.end()) {
       spec.relative = found->second.relative;
       spec.absolute = found->second.absolute;
     }
@@ -339,7 +373,7 @@ Result<core::LaunchPlan> JobPlan::plan_helper(const core::HelperKernel& helper,
   table.steps = {std::move(step)};
   core::TableEntry entry;
   entry.types = m_job.types;
-  entry.config = m_baseline.empty() ? m_manifest->default_config() : m_baseline;
+  entry.config = m_baseline.empty() ? m_manifest.default_config() : m_baseline;
   entry.symbols = candidate.symbols;
   return core::plan_launch(table, entry, shape, m_alignments, *m_target, m_device);
 }
@@ -352,16 +386,16 @@ Result<ProblemSpec> JobPlan::problem(std::uint64_t seed) const {
     InstanceSpec instance;
     instance.shape = core::to_display(shape);
     TRY_ASSIGN(const core::LaunchPlan reference,
-               plan_helper(*m_manifest->reference, *m_reference, shape));
+               plan_helper(*m_manifest.reference, *m_reference, shape));
     TRY_ASSIGN(instance.reference, program(reference, m_reference->symbols));
     instance.prepare.skipped = true;
-    if (m_manifest->prepare) {
+    if (m_manifest.prepare) {
       TRY_ASSIGN(const core::LaunchPlan prepare,
-                 plan_helper(*m_manifest->prepare, *m_prepare, shape));
+                 plan_helper(*m_manifest.prepare, *m_prepare, shape));
       TRY_ASSIGN(instance.prepare, program(prepare, m_prepare->symbols));
     }
     TRY_ASSIGN(const core::LaunchScope scope,
-               core::LaunchScope::make(m_table, m_job.types, m_manifest->default_config(), shape,
+               core::LaunchScope::make(m_table, m_job.types, m_manifest.default_config(), shape,
                                        m_alignments, *m_target, m_device));
     for (const core::CallerArgument& argument : reference.arguments) {
       if (core::is_pointer(argument.kind)) {
@@ -396,19 +430,19 @@ Result<CandidateSpec> JobPlan::programs(const Config& config) const {
 
 Result<void> JobPlan::make_work() {
   TRY_ASSIGN(const core::LaunchScope scope,
-             core::LaunchScope::make(m_table, m_job.types, m_manifest->default_config(),
-                                     m_job.shape, m_alignments, *m_target, m_device));
-  if (m_manifest->bytes) {
-    TRY_ASSIGN(const std::int64_t bytes, scope.evaluate(m_manifest->bytes->expression));
+             core::LaunchScope::make(m_table, m_job.types, m_manifest.default_config(), m_job.shape,
+                                     m_alignments, *m_target, m_device));
+  if (m_manifest.bytes) {
+    TRY_ASSIGN(const std::int64_t bytes, scope.evaluate(m_manifest.bytes->expression));
     m_work.bytes = static_cast<double>(bytes);
   }
-  if (m_manifest->flops) {
-    TRY_ASSIGN(const std::int64_t flops, scope.evaluate(m_manifest->flops->expression));
+  if (m_manifest.flops) {
+    TRY_ASSIGN(const std::int64_t flops, scope.evaluate(m_manifest.flops->expression));
     m_work.flops = static_cast<double>(flops);
   }
   // Outputs may stay in the L2 cache when a launch ends.
   double written = 0;
-  for (const core::Argument& argument : m_manifest->arguments) {
+  for (const core::Argument& argument : m_manifest.arguments) {
     if (argument.kind == ArgumentKind::out && argument.length) {
       TRY_ASSIGN(const std::int64_t length, scope.evaluate(argument.length->expression));
       const core::DType* dtype = core::argument_dtype(argument, m_job.types);
@@ -454,17 +488,17 @@ void JobPlan::make_recipe() {
     }
   };
   hasher.field("tuning recipe 1");
-  for (const core::Argument& argument : m_manifest->arguments) {
+  for (const core::Argument& argument : m_manifest.arguments) {
     hasher.field(argument.name).field(std::to_string(static_cast<int>(argument.kind)));
     hasher.field(argument.type).field(argument.fill).field(argument.zeroed ? "zero" : "");
     text(argument.length);
     text(argument.is);
     hasher.field(argument.default_value ? std::to_string(*argument.default_value) : "");
   }
-  for (const auto& [name, let] : m_manifest->lets) {
+  for (const auto& [name, let] : m_manifest.lets) {
     hasher.field(name).field(let.expression.text());
   }
-  for (const core::Step& step : m_manifest->steps) {
+  for (const core::Step& step : m_manifest.steps) {
     list(step.launch.grid);
     list(step.launch.block);
     list(step.launch.cluster);
@@ -473,11 +507,11 @@ void JobPlan::make_recipe() {
   }
   hasher.field(m_reference->build_key.hex());
   hasher.field(m_prepare ? m_prepare->build_key.hex() : "");
-  for (const auto& [dtype, tolerance] : m_manifest->tolerance) {
+  for (const auto& [dtype, tolerance] : m_manifest.tolerance) {
     hasher.field(dtype).field(std::to_string(tolerance.relative));
     hasher.field(std::to_string(tolerance.absolute));
   }
-  for (const core::Shape& shape : m_manifest->also) {
+  for (const core::Shape& shape : m_manifest.also) {
     hasher.field(core::to_json(shape));
   }
   hasher.field(cold() ? "cold" : "warm");

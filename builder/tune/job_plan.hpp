@@ -24,13 +24,14 @@ namespace cubinary::builder {
 inline constexpr std::int64_t k_tuned_alignment = 256;
 
 /// Everything about tuning one job that needs neither a device nor a store: its shapes, launches,
-/// space and floor. Immutable.
+/// space and floor. It keeps what it was made from.
 class JobPlan {
  public:
-  /// Candidates are the kernel's current ones of the job's target. Errors: `unsupported`, by name,
-  /// for what a tuner cannot do (no reference, an argument only a caller can make), `not_found`
-  /// when the helpers or every candidate are missing.
-  [[nodiscard]] static core::Result<JobPlan> make(const core::Manifest& manifest,
+  /// Candidates are the kernel's current ones of the job's target; one without an id could be
+  /// compiled and is part of the space. Errors: `unsupported`, by name, for what a tuner cannot do
+  /// (no reference, an argument only a caller can make), `not_found` when the helpers or every
+  /// candidate are missing.
+  [[nodiscard]] static core::Result<JobPlan> make(core::Manifest manifest,
                                                   const store::TuningJob& job,
                                                   const core::DeviceFacts& device,
                                                   const std::vector<store::Candidate>& candidates);
@@ -42,8 +43,8 @@ class JobPlan {
   /// `prefer` configs and the default, as far as they are in the space.
   [[nodiscard]] const std::vector<core::Config>& first() const { return m_first; }
   /// The manifest's, where its files are.
-  [[nodiscard]] std::filesystem::path folder() const { return m_manifest->path.parent_path(); }
-  [[nodiscard]] bool cold() const { return m_manifest->cold_cache; }
+  [[nodiscard]] std::filesystem::path folder() const { return m_manifest.path.parent_path(); }
+  [[nodiscard]] bool cold() const { return m_manifest.cold_cache; }
   /// Digest of what a measurement depends on besides its own cubin: arguments, fills, launches,
   /// lets, the helpers' cubins, tolerances, shapes to check, cache. Not the lists of values: one
   /// more config makes no measurement stale.
@@ -51,6 +52,13 @@ class JobPlan {
 
   /// The candidate that holds a config's code; null when none is usable.
   [[nodiscard]] const store::Candidate* candidate(const core::Config& config) const;
+  /// How many of the space's candidates were not compiled yet.
+  [[nodiscard]] std::size_t uncompiled() const { return m_uncompiled; }
+  /// Configs of the space, without those whose candidate failed to compile since.
+  [[nodiscard]] std::size_t compilable() const;
+  /// What became of a candidate that was not compiled; one that is none of this job changes
+  /// nothing.
+  void compiled(const store::Candidate& candidate);
   [[nodiscard]] const store::Candidate& reference() const { return *m_reference; }
   [[nodiscard]] const store::Candidate* prepare() const {
     return m_prepare ? &*m_prepare : nullptr;
@@ -90,14 +98,16 @@ class JobPlan {
                                                 const core::LaunchScope& scope) const;
   [[nodiscard]] core::Config code_part(const core::Config& config) const;
   [[nodiscard]] std::vector<core::Shape> shapes() const;
+  [[nodiscard]] bool is_of_job(const store::Candidate& candidate) const;
 
-  const core::Manifest* m_manifest = nullptr;  ///< must outlive the plan
+  core::Manifest m_manifest;
   store::TuningJob m_job;
   core::DeviceFacts m_device;
   std::optional<core::Target> m_target;
   core::KernelTable m_table;
   core::Alignments m_alignments;
   std::map<core::Config, store::Candidate> m_candidates;  ///< by code part
+  std::size_t m_uncompiled = 0;
   std::optional<store::Candidate> m_reference;
   std::optional<store::Candidate> m_prepare;
   std::optional<SearchSpace> m_space;

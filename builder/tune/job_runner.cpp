@@ -50,9 +50,8 @@ double SessionFacts::clock_mhz() const {
   return found == peaks.end() ? 0 : found->second;
 }
 
-JobRunner::JobRunner(Ledger& ledger, GpuWorker& worker, const JobPlan& plan,
-                     const SessionFacts& session, const TuneOptions& options,
-                     TuneObserver& observer)
+JobRunner::JobRunner(Ledger& ledger, GpuWorker& worker, JobPlan& plan, const SessionFacts& session,
+                     const TuneOptions& options, TuneObserver& observer)
     : m_ledger(ledger),
       m_worker(worker),
       m_plan(plan),
@@ -214,6 +213,10 @@ Result<void> JobRunner::commit(const std::vector<store::JournalEntry>& next) {
     }
   }
   m_pending.clear();
+  return renew_lease();
+}
+
+Result<void> JobRunner::renew_lease() {
   const auto now = Clock::now();
   if (now - m_lease_renewed > std::chrono::seconds(k_lease_seconds / 4)) {
     m_lease_renewed = now;
@@ -442,6 +445,7 @@ Result<JobOutcome> JobRunner::run(Clock::time_point deadline, TuneObserver::Prog
   const auto begin = Clock::now();
   m_progress = std::move(progress);
   m_begin = begin;
+  m_deadline = deadline;
   m_lease_renewed = begin;
   TRY_ASSIGN(const std::unique_ptr<Search> search, make_search());
   m_progress.configs = m_plan.space().size();
@@ -449,36 +453,14 @@ Result<JobOutcome> JobRunner::run(Clock::time_point deadline, TuneObserver::Prog
   m_observer.job_started(m_plan.job(), m_plan.space().size(), m_results.size());
   // The search leaves a share for the run-off.
   const auto search_end = begin + (deadline - begin) * 4 / 5;
-  bool ended_by_itself = false;
-  const auto result = [&]() -> Result<void> {
-    while (!m_stopped) {
-      ended_by_itself = search->finished() || search->settled();
-      if (ended_by_itself || Clock::now() >= search_end) {
-        return {};
-      }
-      const auto asked = search->ask(1);
-      if (asked.empty()) {
-        ended_by_itself = true;
-        return {};
-      }
-      TRY(evaluate(*search, asked.front()));
-      m_progress.best_us.reset();
-      if (const auto best = search->best()) {
-        m_progress.best_us = search->best_time_us();
-        m_progress.best = m_plan.space().config(*best);
-      }
-      m_progress.seconds_left = std::chrono::duration<double>(deadline - Clock::now()).count();
-      m_observer.progress(m_progress);
-    }
-    return {};
-  }();
+  const auto result = explore(*search, search_end);
   // Whatever ended it, what was measured stays.
   TRY(commit({}));
   if (!result && !m_stopped) {
     return fail(result.error());
   }
-  if (!m_stopped) {
-    m_outcome.complete = ended_by_itself;
+  if (result && !m_stopped) {
+    m_outcome.complete = *result;
     const auto ran_off = run_off(deadline);
     TRY(commit({}));
     if (!ran_off && !m_stopped) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ struct SessionFacts {
 /// What tuning one job came to.
 struct JobOutcome {
   bool stopped = false;  ///< by the user; everything measured is recorded
+  bool begun = false;    ///< at least one config was measured, now or before
   bool has_winner = false;
   bool complete = false;
   std::string why;  ///< without a winner: what to suspect
@@ -39,10 +41,10 @@ struct JobOutcome {
   std::array<std::uint64_t, 6> statuses{};
 };
 
-/// Tunes one job: search, run-off, verdict.
+/// Tunes one job: search, run-off, verdict. The plan learns what was compiled meanwhile.
 class JobRunner {
  public:
-  JobRunner(Ledger& ledger, GpuWorker& worker, const JobPlan& plan, const SessionFacts& session,
+  JobRunner(Ledger& ledger, GpuWorker& worker, JobPlan& plan, const SessionFacts& session,
             const TuneOptions& options, TuneObserver& observer);
 
   /// `deadline` ends the search; `progress` is filled in and told to the observer. Errors:
@@ -60,6 +62,14 @@ class JobRunner {
   [[nodiscard]] SearchStrategy strategy() const;
   [[nodiscard]] core::Result<std::unique_ptr<Search>> make_search() const;
 
+  // The search.
+  [[nodiscard]] core::Result<bool> explore(Search& search, Clock::time_point end);
+  [[nodiscard]] core::Result<bool> explore_until(Search& search, Clock::time_point end);
+  void place(Search& search, ConfigIndex config);
+  [[nodiscard]] core::Result<void> collect(Search& search, std::chrono::milliseconds patience);
+  [[nodiscard]] std::size_t compilations_ahead() const;
+  [[nodiscard]] bool is_stopped();
+
   // One candidate.
   [[nodiscard]] core::Result<void> evaluate(Search& search, ConfigIndex config);
   [[nodiscard]] core::Result<store::Measurement> measure(const Search& search,
@@ -73,18 +83,17 @@ class JobRunner {
   [[nodiscard]] store::Measurement blank(const core::Config& config) const;
   [[nodiscard]] store::JournalEntry entry(const store::Measurement& measurement) const;
   [[nodiscard]] core::Result<void> commit(const std::vector<store::JournalEntry>& next);
+  [[nodiscard]] core::Result<void> renew_lease();
   void tell(const store::Measurement& measurement, TuneObserver::Progress& progress);
 
   // The run-off.
   [[nodiscard]] core::Result<void> run_off(Clock::time_point deadline);
   [[nodiscard]] std::vector<store::Measurement> finalists() const;
-  /// Sorts by place, ties broken by the config's text; fills m_ties.
-  void settle(std::vector<store::Measurement>& runners);
   [[nodiscard]] std::string what_to_suspect() const;
 
   Ledger& m_ledger;
   GpuWorker& m_worker;
-  const JobPlan& m_plan;
+  JobPlan& m_plan;
   const SessionFacts& m_session;
   const TuneOptions& m_options;
   TuneObserver& m_observer;
@@ -97,7 +106,11 @@ class JobRunner {
   TuneObserver::Progress m_progress;
   std::vector<store::Measurement> m_pending;  ///< results not yet in the ledger
   std::map<ConfigIndex, store::Measurement> m_results;
-  std::vector<bool> m_ties;  ///< a runner each
+  std::deque<ConfigIndex> m_ready;       ///< asked for and compiled, to be measured
+  std::vector<ConfigIndex> m_compiling;  ///< asked for, and not compiled yet
+  double m_measuring_ms = 0;             ///< a config, lately; 0: none was measured yet
+  double m_compiling_ms = 0;             ///< a candidate, lately
+  Clock::time_point m_deadline;
   Clock::time_point m_lease_renewed;
   Clock::time_point m_begin;
   JobOutcome m_outcome;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <optional>
 #include <random>
-#include <tuple>
 #include <utility>
 
 #include "builder/tune/job_runner.hpp"
-#include "builder/tune/statistics.hpp"
+#include "builder/tune/race.hpp"
 
 namespace cubinary::builder {
 
@@ -16,15 +14,35 @@ using core::Result;
 namespace {
 
 constexpr std::size_t k_most_finalists = 8;
-constexpr double k_near = 1.03;  ///< of the best median of the search
-constexpr std::size_t k_least_rounds = 30;
-constexpr std::size_t k_most_rounds = 2000;
-constexpr double k_resolution =
-    0.0015;                          ///< half width of a difference / median that is good enough
-constexpr double k_precise = 0.003;  ///< half width of the leader's interval / median
-constexpr double k_tie = 0.005;      ///< a difference beyond this is none, however uncertain
+constexpr double k_near = 1.03;             ///< of the best median of the search
+constexpr std::size_t k_least_rounds = 30;  ///< even beyond the deadline
+constexpr std::size_t k_most_rounds = 4000;
 constexpr double k_request_us = 20'000;
 constexpr double k_run_off_us = 2'500'000;
+
+std::vector<std::string> names_of(const std::vector<store::Measurement>& runners) {
+  std::vector<std::string> names;
+  for (const store::Measurement& runner : runners) {
+    names.push_back(core::to_json(runner.config));
+  }
+  return names;
+}
+
+/// Sorts the runners by place; which of them are tied.
+std::vector<bool> settle(const Race& race, std::vector<store::Measurement>& runners) {
+  std::vector<bool> disqualified;
+  for (const store::Measurement& runner : runners) {
+    disqualified.push_back(runner.suspect);
+  }
+  std::vector<store::Measurement> sorted;
+  std::vector<bool> ties;
+  for (const Race::Place& place : race.places(disqualified)) {
+    sorted.push_back(std::move(runners[place.runner]));
+    ties.push_back(place.tied);
+  }
+  runners = std::move(sorted);
+  return ties;
+}
 
 }  // namespace
 
@@ -59,12 +77,17 @@ std::vector<store::Measurement> JobRunner::finalists() const {
 }
 
 Result<void> JobRunner::run_off(Clock::time_point deadline) {
+  if (m_results.empty()) {
+    m_outcome.why = what_to_suspect();
+    return {};  // and an earlier tuning stays in force
+  }
   store::Tuning tuning;
   tuning.job = m_plan.job();
   tuning.session = m_session.id;
   tuning.recipe = m_plan.recipe();
   tuning.strategy = strategy_name(strategy());
-  tuning.configs = m_plan.space().size();
+  // What turned out not to compile is no config, as it is none of the next run's space.
+  tuning.configs = m_plan.compilable();
   tuning.measured = m_results.size();
   tuning.failed = static_cast<std::uint64_t>(std::ranges::count_if(
       m_results, [](const auto& each) { return each.second.status != Status::ok; }));
@@ -72,6 +95,7 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
 
   m_progress.run_off = true;
   std::vector<store::Measurement> runners = finalists();
+  std::optional<Race> race;
   std::mt19937_64 random(m_options.seed + 17);
   // Even when the search used the budget up, the best of it deserve a second look.
   const auto end = std::max(deadline, Clock::now() + std::chrono::milliseconds(300));
@@ -91,18 +115,18 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
       }
     }
     // Who is plainly slower leaves; the others' rounds go on without it.
-    std::vector<std::uint32_t> racing(runners.size());
-    std::iota(racing.begin(), racing.end(), 0U);
+    race.emplace(names_of(runners), m_session.tick_us());
     double spent = 0;
-    std::size_t rounds = 0;
     bool throttled = false;
-    while (!m_stopped && !bad && rounds < k_most_rounds && spent < k_run_off_us &&
-           (rounds < k_least_rounds || Clock::now() < end)) {
+    while (!m_stopped && !bad && race->rounds() < k_most_rounds && spent < k_run_off_us &&
+           (race->rounds() < k_least_rounds || Clock::now() < end)) {
+      const std::vector<std::uint32_t>& racing = race->racing();
       double round_us = 0;
       for (const std::uint32_t i : racing) {
         round_us += runners[i].median_us + (m_plan.cold() ? 40.0 : 0.0) + 5.0;
       }
-      const auto count = static_cast<std::size_t>(std::clamp(k_request_us / round_us, 1.0, 10.0));
+      const double most = race->rounds() == 0 ? 4.0 : 10.0;  // who is far behind leaves early
+      const auto count = static_cast<std::size_t>(std::clamp(k_request_us / round_us, 1.0, most));
       // A round holds everyone once, in a new order each time.
       std::vector<std::uint32_t> order;
       for (std::size_t i = 0; i < count; ++i) {
@@ -132,31 +156,14 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
       }
       throttled = throttled || blamed.status == Status::throttled;
       for (std::size_t i = 0; i < order.size(); ++i) {
-        runners[order[i]].samples_us.push_back(reply.times_us[i]);
+        race->add(order[i], reply.times_us[i]);
         if (reply.clock_mhz > 0) {
           runners[order[i]].clock_mhz = reply.clock_mhz;
         }
       }
-      rounds += count;
       spent += round_us * static_cast<double>(count);
-      if (rounds >= k_least_rounds) {
-        const store::Measurement& leader =
-            runners[*std::ranges::min_element(racing, {}, [&](std::uint32_t i) {
-              return median_interval(runners[i].samples_us).median;
-            })];
-        const MedianInterval best = median_interval(leader.samples_us);
-        bool sure = best.half_width() <= std::max(k_precise * best.median, m_session.tick_us());
-        std::erase_if(racing, [&](std::uint32_t i) {
-          const MedianInterval d = paired_difference(leader.samples_us, runners[i].samples_us);
-          const bool slower = d.low > std::max(k_tie * best.median, m_session.tick_us());
-          sure = sure &&
-                 (slower || &runners[i] == &leader ||
-                  d.half_width() <= std::max(k_resolution * best.median, m_session.tick_us() / 4));
-          return slower;
-        });
-        if (sure) {
-          break;
-        }
+      if (race->look()) {
+        break;
       }
       m_progress.seconds_left = std::chrono::duration<double>(end - Clock::now()).count();
       m_observer.progress(m_progress);
@@ -165,7 +172,9 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
       return {};
     }
     if (!bad) {
-      for (store::Measurement& runner : runners) {
+      for (std::uint32_t i = 0; i < runners.size(); ++i) {
+        store::Measurement& runner = runners[i];
+        runner.samples_us = race->times(i);
         runner.status = throttled ? Status::throttled : Status::ok;
         finish_statistics(runner);
         runner.suspect = below_floor(runner);
@@ -185,7 +194,7 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
       runners.clear();
     }
   }
-  settle(runners);
+  const std::vector<bool> ties = runners.empty() ? std::vector<bool>() : settle(*race, runners);
   std::vector<store::Measurement> pending = std::exchange(m_pending, {});
   pending.insert(pending.end(), runners.begin(), runners.end());
   const std::size_t first = pending.size() - runners.size();
@@ -202,13 +211,14 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
   std::size_t place = 0;
   for (const store::Measurement& runner : runners) {
     if (runner.status == Status::ok && !runner.suspect) {
-      tuning.finalists.push_back({runner.id, place < m_ties.size() && m_ties[place]});
+      tuning.finalists.push_back({runner.id, ties[place]});
       result.finalists.push_back(runner);
     }
     ++place;
   }
   tuning.seconds = std::chrono::duration<double>(Clock::now() - m_begin).count();
   m_outcome.has_winner = !tuning.finalists.empty();
+  m_outcome.begun = true;
   if (!m_outcome.has_winner) {
     m_outcome.why = what_to_suspect();
   }
@@ -217,51 +227,11 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
   return {};
 }
 
-void JobRunner::settle(std::vector<store::Measurement>& runners) {
-  // Whoever left early was slower then; its median says nothing about what came after.
-  std::size_t most = 0;
-  for (const store::Measurement& runner : runners) {
-    most = std::max(most, runner.samples_us.size());
-  }
-  std::ranges::sort(runners, [most](const auto& a, const auto& b) {
-    const auto key = [most](const store::Measurement& m) {
-      return std::tuple(m.suspect, m.samples_us.size() < most, m.median_us,
-                        core::to_json(m.config));
-    };
-    return key(a) < key(b);
-  });
-  m_ties.assign(runners.size(), false);
-  if (runners.empty()) {
-    return;
-  }
-  const store::Measurement& leader = runners.front();
-  std::vector<std::pair<store::Measurement, bool>> judged;
-  for (const store::Measurement& runner : runners) {
-    bool tied = &runner == &leader;
-    if (!tied && !runner.suspect && runner.samples_us.size() == leader.samples_us.size()) {
-      const MedianInterval d = paired_difference(leader.samples_us, runner.samples_us);
-      // A tick of the events' clock is no difference: which side of it falls is chance.
-      const double tick = 1.01 * m_session.tick_us();
-      tied = d.median <= std::max(k_resolution * leader.median_us, tick) ||
-             (d.holds(0) && d.median <= k_tie * leader.median_us);
-    }
-    judged.emplace_back(runner, tied);
-  }
-  // Ties are broken the same way in every session: the smaller config text.
-  std::ranges::stable_sort(judged, [](const auto& a, const auto& b) {
-    if (a.second != b.second) {
-      return a.second;
-    }
-    return a.second && core::to_json(a.first.config) < core::to_json(b.first.config);
-  });
-  const auto tied = std::ranges::count_if(judged, [](const auto& each) { return each.second; });
-  for (std::size_t i = 0; i < judged.size(); ++i) {
-    runners[i] = std::move(judged[i].first);
-    m_ties[i] = judged[i].second && tied > 1;
-  }
-}
-
 std::string JobRunner::what_to_suspect() const {
+  if (m_results.empty()) {
+    return m_outcome.complete ? "none of its configs compiles"
+                              : "its share of the budget ended before a config was measured";
+  }
   std::array<std::uint64_t, 6> statuses{};
   std::string example;
   std::uint64_t suspects = 0;

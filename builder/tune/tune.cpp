@@ -37,6 +37,11 @@ struct Group {
   std::vector<store::Candidate> candidates;
 };
 
+std::string describe(const store::TuningJob& job) {
+  return job.kernel + " " + job.target + " " + core::to_display(job.types) + " " +
+         core::to_display(job.shape);
+}
+
 struct PlannedJob {
   std::size_t group = 0;
   store::TuningJob job;
@@ -49,32 +54,72 @@ class Tuner {
 
   Result<TuneSummary> run() {
     const auto begin = Clock::now();
-    TRY(load_manifests());
     TRY_ASSIGN(m_session.device, m_worker.identify());
     TRY_ASSIGN(m_class, core::DeviceClass::parse(m_session.device.device_class));
+    if (m_options.compile != nullptr) {
+      TRY(begin_compiling());
+    }
+    TRY(load_manifests());
     TRY(find_jobs());
     TRY_ASSIGN(const bool locked, lock());
     if (locked) {
-      const auto ran = run_jobs();
-      if (!ran && ran.error().code == ErrorCode::cancelled) {
-        m_summary.stopped = true;
-      } else {
-        TRY(ran);
+      const auto ran = run_all();
+      if (!ran && ran.error().code != ErrorCode::cancelled) {
+        return fail(ran.error());
+      }
+      m_summary.stopped = m_summary.stopped || !ran;
+      if (m_summary.stopped && m_options.compile != nullptr) {
+        TRY(m_options.compile->take(std::chrono::milliseconds(0)));  // what is paid for stays
       }
     } else {
       m_summary.stopped = true;
     }
     m_summary.worker_starts = m_worker.starts();
+    if (m_options.compile != nullptr) {
+      m_summary.compiled = m_options.compile->counts();
+    }
     m_summary.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     return m_summary;
   }
 
  private:
+  /// Puts the kernels in force whose targets run here; the first of their candidates compile while
+  /// the device is waited for.
+  Result<void> begin_compiling() {
+    m_compiled_here = m_options.compile->kernels();
+    for (const std::string& kernel : m_compiled_here) {
+      for (const std::string& target : m_options.compile->targets(kernel)) {
+        TRY_ASSIGN(const bool runs, is_wanted(target));
+        if (runs) {
+          TRY(m_options.compile->begin(kernel, target));
+        }
+      }
+    }
+    return {};
+  }
+
+  Result<bool> is_wanted(const std::string& name) const {
+    TRY_ASSIGN(const core::Target target, core::Target::parse(name));
+    return target.runs_on(m_class.capability) &&
+           (m_options.target.empty() || m_options.target == name);
+  }
+
+  /// All candidates of a kernel and target, with those that could be compiled.
+  Result<std::vector<store::Candidate>> candidates(const std::string& kernel,
+                                                   const std::string& target) {
+    return m_options.compile == nullptr ? m_ledger.candidates(kernel, target)
+                                        : m_options.compile->candidates(kernel, target);
+  }
+
   Result<void> load_manifests() {
     TRY_ASSIGN(const auto kernels, m_ledger.kernels());
     std::vector<std::string> names;
     for (const store::Kernel& kernel : kernels) {
       names.push_back(kernel.name);
+      if (m_options.compile != nullptr &&
+          std::ranges::find(m_compiled_here, kernel.name) == m_compiled_here.end()) {
+        continue;
+      }
       if (!m_options.kernels.empty() &&
           fnmatch(m_options.kernels.c_str(), kernel.name.c_str(), 0) != 0) {
         continue;
@@ -98,18 +143,22 @@ class Tuner {
     std::vector<std::string> axes;
     std::string other_targets;
     for (const core::Manifest& manifest : m_manifests) {
-      TRY_ASSIGN(const auto targets, m_ledger.targets(manifest.name));
+      std::vector<std::string> targets;
+      if (m_options.compile != nullptr) {
+        targets = m_options.compile->targets(manifest.name);
+      } else {
+        TRY_ASSIGN(targets, m_ledger.targets(manifest.name));
+      }
       for (const std::string& name : targets) {
-        TRY_ASSIGN(const core::Target target, core::Target::parse(name));
-        if (!target.runs_on(m_class.capability) ||
-            (!m_options.target.empty() && m_options.target != name)) {
+        TRY_ASSIGN(const bool wanted, is_wanted(name));
+        if (!wanted) {
           if (other_targets.find(name) == std::string::npos) {
             other_targets += (other_targets.empty() ? "" : ", ") + name;
           }
           continue;
         }
         Group group{&manifest, name, {}};
-        TRY_ASSIGN(group.candidates, m_ledger.candidates(manifest.name, name));
+        TRY_ASSIGN(group.candidates, candidates(manifest.name, name));
         add_jobs(group, any_axis);
       }
       for (const core::Axis& axis : manifest.axes) {
@@ -239,8 +288,19 @@ class Tuner {
   Result<bool> is_known(const JobPlan& plan) {
     TRY_ASSIGN(const auto tuning, m_ledger.tuning(plan.job()));
     if (!tuning || !tuning->complete || tuning->finalists.empty() ||
-        tuning->recipe != plan.recipe() || tuning->configs != plan.space().size()) {
+        tuning->recipe != plan.recipe() || tuning->configs < plan.space().size()) {
       return false;
+    }
+    if (tuning->configs > plan.space().size()) {
+      // A search that could compile saw more than what was compiled; its winner must be there.
+      TRY_ASSIGN(const auto rows,
+                 m_ledger.measurements(plan.job().kernel, plan.job().target, plan.job().types));
+      const auto winner = std::ranges::find_if(rows, [&](const store::MeasurementRow& row) {
+        return row.measurement.id == tuning->finalists.front().measurement;
+      });
+      if (winner == rows.end() || !plan.space().find(winner->measurement.config)) {
+        return false;
+      }
     }
     if (m_drivers.empty()) {
       TRY_ASSIGN(const auto sessions, m_ledger.sessions());
@@ -251,15 +311,63 @@ class Tuner {
     return m_drivers[tuning->session] == m_session.device.driver;
   }
 
+  Result<void> run_all() {
+    TRY(run_jobs());
+    // What a release of these kernels needs besides the winners.
+    while (m_options.compile != nullptr && !m_summary.stopped && m_options.compile->busy()) {
+      TRY(wait_for_compilers());
+    }
+    return m_options.compile != nullptr ? m_options.compile->finish() : Result<void>();
+  }
+
+  Result<std::vector<store::Candidate>> wait_for_compilers() {
+    pollfd stop{m_options.worker.stop, POLLIN, 0};
+    if (stop.fd >= 0 && poll(&stop, 1, 0) > 0) {
+      return fail(ErrorCode::cancelled, "stopped");
+    }
+    return m_options.compile->take(std::chrono::milliseconds(100));
+  }
+
+  Result<JobPlan> make_plan(Group& group, const store::TuningJob& job) {
+    core::DeviceFacts facts;
+    facts.sm_count = m_session.device.sm_count;
+    facts.smem_optin = m_session.device.smem_optin;
+    if (m_options.compile != nullptr) {
+      TRY(make_helpers(group, job));
+    }
+    return JobPlan::make(*group.manifest, job, facts, group.candidates);
+  }
+
+  /// Nothing of a job can be measured without its reference.
+  Result<void> make_helpers(Group& group, const store::TuningJob& job) {
+    while (true) {
+      TRY_ASSIGN(group.candidates, candidates(job.kernel, job.target));
+      bool missing = false;
+      for (const store::Candidate& candidate : group.candidates) {
+        if (candidate.role != store::CandidateRole::kernel && candidate.id == 0 &&
+            candidate.types == job.types &&
+            std::ranges::all_of(candidate.compile_axes, [&](const auto& axis) {
+              return job.shape.at(axis.first) == axis.second;
+            })) {
+          m_options.compile->want(candidate.build_key);
+          missing = true;
+        }
+      }
+      if (!missing) {
+        return {};
+      }
+      TRY(wait_for_compilers());
+    }
+  }
+
   Result<void> run_jobs() {
     const auto deadline = Clock::now() + m_options.budget;
     for (std::size_t i = 0; i < m_jobs.size(); ++i) {
       const PlannedJob& planned = m_jobs[i];
-      const Group& group = m_groups[planned.group];
-      core::DeviceFacts facts;
-      facts.sm_count = m_session.device.sm_count;
-      facts.smem_optin = m_session.device.smem_optin;
-      const auto plan = JobPlan::make(*group.manifest, planned.job, facts, group.candidates);
+      auto plan = make_plan(m_groups[planned.group], planned.job);
+      if (!plan && plan.error().code == ErrorCode::cancelled) {
+        return fail(plan.error());
+      }
       if (!plan) {
         give_up(planned.job, plan.error().message);
         continue;
@@ -299,7 +407,7 @@ class Tuner {
   }
 
   /// Runs to `deadline` at most, give or take a least share.
-  Result<void> run_job(const JobPlan& plan, std::size_t index, Clock::time_point deadline) {
+  Result<void> run_job(JobPlan& plan, std::size_t index, Clock::time_point deadline) {
     if (m_session.id == 0) {
       TRY(begin_session());
     }
@@ -329,15 +437,13 @@ class Tuner {
     } else if (outcome->has_winner) {
       ++m_summary.tuned;
       m_summary.complete += outcome->complete ? 1 : 0;
+    } else if (!outcome->begun && !outcome->complete) {
+      ++m_summary.left;
+      m_observer.note(describe(plan.job()) + ": " + outcome->why);
     } else {
       give_up(plan.job(), outcome->why);
     }
     return {};
-  }
-
-  static std::string describe(const store::TuningJob& job) {
-    return job.kernel + " " + job.target + " " + core::to_display(job.types) + " " +
-           core::to_display(job.shape);
   }
 
   void give_up(const store::TuningJob& job, const std::string& why) {
@@ -352,6 +458,7 @@ class Tuner {
   SessionFacts m_session;
   core::DeviceClass m_class;
   std::optional<GpuLock> m_lock;
+  std::vector<std::string> m_compiled_here;  ///< kernels
   std::vector<core::Manifest> m_manifests;
   std::vector<Group> m_groups;
   std::vector<PlannedJob> m_jobs;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "builder/tune/compile_ahead.hpp"
 #include "builder/tune/gpu_worker.hpp"
 #include "builder/tune/ledger.hpp"
 #include "builder/tune/search/search.hpp"
@@ -32,6 +33,9 @@ struct TuneOptions {
   bool again = false;                            ///< also jobs that have a current winner
   std::chrono::milliseconds time_limit{10'000};  ///< a candidate's check may take
   GpuWorkerOptions worker;
+  /// Compiles what the search asks for; then only its kernels are tuned. Null: what the ledger has
+  /// is all there is. Its store must be the ledger's.
+  CompileAhead* compile = nullptr;
 };
 
 /// What a tune tells while it runs. All calls come from the thread that called tune.
@@ -85,6 +89,7 @@ struct TuneSummary {
   std::uint64_t measured = 0;
   std::array<std::uint64_t, 6> statuses{};  ///< of all measurements
   std::uint64_t worker_starts = 0;
+  CompileAhead::Counts compiled;
   double seconds = 0;
   bool stopped = false;
 };
@@ -94,8 +99,10 @@ struct TuneSummary {
 /// The GPU is locked for this process (GpuLock) before it is touched, then each job's lease is
 /// taken, then candidates are journalled, checked, measured and recorded one by one. A candidate
 /// that faults, hangs or breaks its worker is a result. Whatever was measured is in the ledger when
-/// this returns, also after a stop. Errors: `environment` without a usable device, `not_found` when
-/// nothing matches, `usage` for names that do not exist, those of the ledger.
+/// this returns, also after a stop. With `compile`, candidates are compiled while others are
+/// measured, as many ahead as keep the device busy; one that does not compile counts as a config
+/// that fails. Errors: `environment` without a usable device, `not_found` when nothing matches,
+/// `usage` for names that do not exist, those of the ledger and of `compile`.
 [[nodiscard]] core::Result<TuneSummary> tune(Ledger& ledger, const TuneOptions& options,
                                              TuneObserver& observer);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -97,7 +98,12 @@ std::vector<ConfigIndex> Search::ask(std::size_t count) {
   return configs;
 }
 
-void Search::tell(ConfigIndex config, const SearchOutcome& outcome) {
+void Search::tell(ConfigIndex config, const SearchOutcome& told) {
+  SearchOutcome outcome = told;
+  if (outcome.kind == SearchOutcome::Kind::ok &&
+      !(std::isfinite(outcome.time_us) && outcome.time_us > 0)) {
+    outcome = {SearchOutcome::Kind::failed, 0};
+  }
   const bool known = m_state[config] == State::ok || m_state[config] == State::failed;
   m_told -= known ? 1 : 0;
   switch (outcome.kind) {

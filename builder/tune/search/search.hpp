@@ -24,7 +24,8 @@ struct SearchOutcome {
     withdrawn  ///< never evaluated (a lease was lost, a machine left): may be asked again
   };
   Kind kind = Kind::ok;
-  double time_us = 0;  ///< median; > 0 when ok. Fewer samples of a dropped config are fine
+  double time_us = 0;  ///< median; > 0 when ok, or it counts as failed. Fewer samples of a dropped
+                       ///< config are fine
 };
 
 /// What is known of the same kernel elsewhere: another device class, an earlier driver, a near

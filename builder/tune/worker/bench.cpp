@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace cubinary::builder {
 
@@ -18,8 +19,8 @@ constexpr std::uint64_t k_hold_ns = 400'000'000;
 constexpr std::size_t k_release = 0;
 constexpr std::size_t k_gave_up = 64;
 /// Where a buffer lies in memory favours one config over another, differently in every process:
-/// several sets of buffers take turns, as long as they fit into a fraction of what is free.
-constexpr std::size_t k_sets = 4;
+/// several sets of buffers take turns, as many as fit into a fraction of what is free.
+constexpr std::size_t k_sets = 8;
 constexpr std::uint64_t k_sets_share = 2;
 
 }  // namespace
@@ -67,9 +68,8 @@ Result<void> Bench::set_problem(const ProblemSpec& spec) {
     return fail(ErrorCode::environment, "a problem without a shape");
   }
   TRY_ASSIGN(const std::uint64_t free, m_gpu.free_memory());
-  if (m_instances[0].bytes() * k_sets <= free / k_sets_share) {
-    TRY(m_instances[0].add_sets(m_gpu, k_sets));
-  }
+  const std::uint64_t bytes = std::max<std::uint64_t>(1, m_instances[0].bytes());
+  TRY(m_instances[0].add_sets(m_gpu, std::min<std::uint64_t>(k_sets, free / k_sets_share / bytes)));
   m_problem->reference = {};
   m_problem->prepare = {};
   m_problem->instances.clear();
@@ -175,7 +175,8 @@ Result<double> Bench::elapsed_us(std::size_t pair) const {
   TRY(m_gpu.check(
       m_gpu.functions().event_elapsed(&milliseconds, m_events[2 * pair], m_events[2 * pair + 1]),
       "cuEventElapsedTime"));
-  return static_cast<double>(milliseconds) * 1e3;
+  // Whole nanoseconds: what is beyond is the rounding of a float.
+  return std::round(static_cast<double>(milliseconds) * 1e6) / 1e3;
 }
 
 Result<void> Bench::sample_batch(const std::uint32_t* begin, std::size_t count, TuneReply& reply) {
@@ -187,7 +188,13 @@ Result<void> Bench::sample_batch(const std::uint32_t* begin, std::size_t count, 
   TRY(read_clock(0));
   for (std::size_t i = 0; i < count; ++i) {
     const Program& program = m_candidates.at(begin[i]).programs[0];
-    const std::size_t set = m_next_set++ % instance.sets();
+    // One set for all that run in a round: where it lies is the same for each of a pair.
+    if (std::find(m_round.begin(), m_round.end(), begin[i]) != m_round.end()) {
+      m_round.clear();
+      ++m_set;
+    }
+    m_round.push_back(begin[i]);
+    const std::size_t set = m_set % instance.sets();
     TRY(instance.restore(m_gpu, set));
     if (m_problem->cold) {
       TRY(flush());

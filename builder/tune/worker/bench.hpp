@@ -68,7 +68,8 @@ class Bench {
   std::optional<Module> m_reference;
   std::optional<Module> m_prepare;
   std::map<std::uint32_t, Candidate> m_candidates;
-  std::size_t m_next_set = 0;
+  std::size_t m_set = 0;               ///< of buffers, for the round
+  std::vector<std::uint32_t> m_round;  ///< slots that ran in it
 };
 
 }  // namespace cubinary::builder

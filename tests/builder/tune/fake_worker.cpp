@@ -3,8 +3,11 @@
 //   us=10          what one launch takes
 //   near=1         times scattered by about 1 in 1000, otherwise in 100
 //   wrong fault invalid crash exit hang garbage truncate    what loading it does
-//   sample-crash sample-nan sample-few sample-long sample-hot sample-wrong    what sampling it does
-// FAKE_UUID names the device; FAKE_LOG gets a line a request.
+//   sample-crash sample-nan sample-few sample-long sample-hot sample-wrong sample-hang    what
+//                  sampling it does
+// A real cubin takes 20 us and 5 more for each step of its first whole template argument from 6.
+// FAKE_UUID names the device; FAKE_LOG gets a line a request. With the argument `worker` it is a
+// compiling process instead.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +19,7 @@
 
 #include <unistd.h>
 
+#include "builder/compile/worker.hpp"
 #include "builder/process/frame.hpp"
 #include "builder/tune/message.hpp"
 
@@ -44,6 +48,19 @@ struct Script {
   }
 };
 
+/// What a candidate is to do: its script, or for a real cubin one made of its entry's name.
+std::string script_of(const TuneRequest& request) {
+  std::string text = cubinary::core::to_text(request.candidate.cubin);
+  if (!text.starts_with("\x7f"
+                        "ELF")) {
+    return text;
+  }
+  const std::string& symbol = request.candidate.programs.at(0).launches.at(0).symbol;
+  const std::size_t whole = symbol.find("Li");
+  const int value = whole == std::string::npos ? 6 : std::atoi(symbol.c_str() + whole + 2);
+  return "near us=" + std::to_string(20 + 5 * std::abs(value - 6));
+}
+
 [[noreturn]] void hang() {
   while (true) {
     pause();
@@ -59,7 +76,8 @@ class Fake {
       case Kind::open:
         reply.device.device_class = "sm90-s132-l60M-b6016-m136G";
         reply.device.product = "Fake GPU";
-        reply.device.uuid = std::getenv("FAKE_UUID");
+        reply.device.uuid =
+            std::getenv("FAKE_UUID") == nullptr ? "GPU-fake" : std::getenv("FAKE_UUID");
         reply.device.driver = "580.1";
         reply.device.sm_count = 132;
         reply.device.smem_optin = 232448;
@@ -86,8 +104,7 @@ class Fake {
 
  private:
   void load(const TuneRequest& request, TuneReply& reply) {
-    const std::string text = cubinary::core::to_text(request.candidate.cubin);
-    const Script script(text);
+    const Script script(script_of(request));
     reply.max_error = 0.25;
     if (script.has("hang")) {
       hang();
@@ -132,6 +149,9 @@ class Fake {
       if (script.has("sample-crash")) {
         std::abort();
       }
+      if (script.has("sample-hang")) {
+        hang();
+      }
       if (script.has("sample-wrong")) {
         reply.state = State::wrong;
         reply.message = "it changed its input x while it was timed";
@@ -165,8 +185,11 @@ class Fake {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   using namespace cubinary::builder;
+  if (argc > 1 && std::strcmp(argv[1], "worker") == 0) {
+    return serve_compile_jobs();
+  }
   Fake fake;
   cubinary::core::Bytes bytes;
   std::FILE* log =

@@ -88,6 +88,18 @@ TEST_CASE("processes that lie about time are not believed") {
   CHECK(f.winners()[0].config == core::Config{{"V", std::int64_t{0}}});
 }
 
+TEST_CASE("a candidate that hangs while it is timed, and a slow one, cost a bounded time") {
+  TuneFixture f({"us=30", "us=10 sample-hang", "us=200000"});
+  Recorder recorder;
+  const auto summary = run(f, quick_options(), recorder);
+  CHECK(summary.tuned == 1);
+  CHECK(f.of(1).status == MeasurementStatus::timeout);
+  CHECK(f.of(2).status == MeasurementStatus::ok);
+  CHECK(f.of(2).samples_us.size() <= 5);  // of a fifth of a second each
+  REQUIRE(f.winners().size() == 1);
+  CHECK(f.winners()[0].config == core::Config{{"V", std::int64_t{0}}});
+}
+
 TEST_CASE("throttled samples are dropped, and a device that stays throttled is told") {
   TuneFixture f({"us=30", "us=10 sample-hot"});
   Recorder recorder;

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder/tune/compile_ahead.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "builder/compile/precompiled.hpp"
+#include "builder/key/explain.hpp"
+
+namespace cubinary::builder {
+
+using core::ErrorCode;
+using core::fail;
+using core::Result;
+using store::CandidateRole;
+using store::CandidateStatus;
+
+namespace {
+
+/// The code-changing parts of what an untuned release would run.
+std::set<core::Config> untuned_choices(const core::Manifest& manifest) {
+  std::vector<core::Config> choices = manifest.prefer;
+  choices.emplace_back();
+  std::set<core::Config> parts;
+  for (const core::Config& choice : choices) {
+    core::Config whole = manifest.default_config();
+    for (const auto& [name, value] : choice) {
+      whole[name] = value;
+    }
+    core::Config part;
+    for (const core::Tunable& tunable : manifest.tunables) {
+      if (core::changes_code(tunable.use)) {
+        part.emplace(tunable.name, whole.at(tunable.name));
+      }
+    }
+    parts.insert(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CompileAhead>> CompileAhead::make(store::Store& store,
+                                                         CompileAheadOptions options) {
+  std::unique_ptr<CompileAhead> made(new CompileAhead(store, std::move(options)));
+  TRY(made->prepare());
+  return made;
+}
+
+Result<void> CompileAhead::prepare() {
+  m_jobs = m_options.jobs != 0 ? m_options.jobs : std::max(1U, std::thread::hardware_concurrency());
+  TRY_ASSIGN(std::vector<core::Manifest> manifests,
+             load_manifests(m_options.folders, m_options.kernels));
+  TRY_ASSIGN(m_plan, make_plan(m_store, std::move(manifests),
+                               {m_options.targets, m_options.toolkit, m_options.worker}));
+  m_made.reserve(m_plan.candidates.size());
+  for (std::size_t i = 0; i < m_plan.candidates.size(); ++i) {
+    const PlannedCandidate& planned = m_plan.candidates[i];
+    const PlannedKernel& kernel = m_plan.kernels[planned.kernel];
+    m_made.push_back(candidate_of(kernel, planned));
+    m_by_key.emplace(planned.key, i);
+    m_by_code[planned.code].push_back(i);
+    m_of[{kernel.manifest.name, planned.target}].push_back(i);
+  }
+  // What is known of them, and with what dictionary more of them are stored.
+  TRY_ASSIGN(const store::Reader reader, m_store.reader());
+  for (const auto& [place, members] : m_of) {
+    store::CandidateFilter filter;
+    filter.kernel = place.first;
+    filter.target = place.second;
+    filter.current_only = false;
+    TRY(store::for_each_candidate(reader, filter, false,
+                                  [&](const store::Candidate& candidate) -> Result<void> {
+                                    const auto found = m_by_key.find(candidate.build_key);
+                                    if (found != m_by_key.end()) {
+                                      m_made[found->second] = candidate;
+                                    }
+                                    return {};
+                                  }));
+    TRY_ASSIGN(store::Dictionary dictionary,
+               store::current_dictionary(reader, place.first, place.second));
+    if (dictionary.id != 0) {
+      m_dictionaries.emplace(place, std::move(dictionary));
+    }
+  }
+  return {};
+}
+
+CompileAhead::~CompileAhead() {
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_halted = true;
+    if (m_halt) {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = write(m_halt.get(), &one, sizeof one);
+    }
+    m_work.notify_all();
+  }
+  for (std::thread& thread : m_threads) {
+    thread.join();
+  }
+  if (!m_threads.empty()) {
+    PrecompiledHeaders::sweep();  // workers are killed, not asked to leave
+  }
+}
+
+std::vector<std::string> CompileAhead::kernels() const {
+  std::vector<std::string> names;
+  for (const PlannedKernel& kernel : m_plan.kernels) {
+    names.push_back(kernel.manifest.name);
+  }
+  return names;
+}
+
+std::vector<std::string> CompileAhead::targets(const std::string& kernel) const {
+  std::vector<std::string> names;
+  for (const auto& [place, members] : m_of) {
+    if (place.first == kernel) {
+      names.push_back(place.second);
+    }
+  }
+  return names;
+}
+
+Result<void> CompileAhead::set_current(store::Writer& writer, const Place& place) const {
+  std::vector<store::CandidateId> ids;
+  for (const std::size_t i : m_of.at(place)) {
+    if (m_made[i].id != 0) {
+      ids.push_back(m_made[i].id);
+    }
+  }
+  return store::set_current(writer, place.first, place.second, ids);
+}
+
+Result<void> CompileAhead::begin(const std::string& kernel, const std::string& target) {
+  const Place place(kernel, target);
+  const auto members = m_of.find(place);
+  if (members == m_of.end()) {
+    return fail(ErrorCode::internal, "kernel " + kernel + " was not planned for " + target);
+  }
+  const PlannedKernel& planned = m_plan.kernels[m_plan.candidates[members->second.front()].kernel];
+  const auto put_in_force = [&](store::Writer& writer) -> Result<void> {
+    store::Kernel row = kernel_row(planned);
+    row.inputs = to_json(record_of(planned));
+    TRY(store::put_kernel(writer, row));
+    return set_current(writer, place);
+  };
+  TRY(m_store.write(put_in_force));
+  const std::set<core::Config> untuned = untuned_choices(planned.manifest);
+  {
+    const std::scoped_lock lock(m_mutex);
+    for (const std::size_t i : members->second) {
+      const store::Candidate& candidate = m_made[i];
+      if (candidate.id == 0 &&
+          (candidate.role != CandidateRole::kernel || untuned.contains(candidate.config))) {
+        m_untuned.push_back(i);
+      }
+    }
+    if (m_untuned.empty()) {
+      return {};
+    }
+  }
+  start_threads();
+  return {};
+}
+
+std::vector<store::Candidate> CompileAhead::candidates(const std::string& kernel,
+                                                       const std::string& target) const {
+  std::vector<store::Candidate> found;
+  if (const auto members = m_of.find({kernel, target}); members != m_of.end()) {
+    for (const std::size_t i : members->second) {
+      found.push_back(m_made[i]);
+    }
+  }
+  return found;
+}
+
+void CompileAhead::want(const core::Digest& build_key) {
+  const auto found = m_by_key.find(build_key);
+  if (found == m_by_key.end() || m_made[found->second].id != 0) {
+    return;
+  }
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_wanted.push_back(found->second);
+  }
+  start_threads();
+}
+
+void CompileAhead::drop_wanted() {
+  const std::scoped_lock lock(m_mutex);
+  m_wanted.clear();
+}
+
+void CompileAhead::start_threads() {
+  if (m_threads.empty()) {
+    m_halt = core::UniqueFd(eventfd(0, EFD_CLOEXEC));
+    for (unsigned i = 0; i < m_jobs; ++i) {
+      m_threads.emplace_back([this] { work(); });
+    }
+  }
+  m_work.notify_all();
+}
+
+void CompileAhead::work() {
+  TaskRunner runner(m_options.worker, m_options.time_limit, m_halt.get());
+  std::unique_lock lock(m_mutex);
+  while (true) {
+    m_work.wait(lock,
+                [&] { return m_halted || m_error || !m_wanted.empty() || !m_untuned.empty(); });
+    if (m_halted || m_error) {
+      return;
+    }
+    std::deque<std::size_t>& queue = m_wanted.empty() ? m_untuned : m_wanted;
+    const std::size_t index = queue.front();
+    queue.pop_front();
+    const PlannedCandidate& planned = m_plan.candidates[index];
+    if (!m_begun.insert(planned.code).second) {
+      m_ended.notify_all();
+      continue;  // its code is compiled, or about to be, for another candidate
+    }
+    ++m_running;
+    lock.unlock();
+    const PlannedKernel& kernel = m_plan.kernels[planned.kernel];
+    const auto dictionary = m_dictionaries.find({kernel.manifest.name, planned.target});
+    auto result = runner.run(kernel, planned,
+                             dictionary == m_dictionaries.end() ? nullptr : &dictionary->second);
+    lock.lock();
+    --m_running;
+    if (!result) {
+      m_error = m_error.value_or(result.error());
+    } else if (*result) {
+      (*result)->task = index;
+      m_results.push_back(std::move(**result));
+    }
+    m_ended.notify_all();
+  }
+}
+
+bool CompileAhead::busy() const {
+  const std::scoped_lock lock(m_mutex);
+  return m_running != 0 || !m_results.empty() || !m_wanted.empty() || !m_untuned.empty();
+}
+
+Result<std::vector<store::Candidate>> CompileAhead::take(std::chrono::milliseconds patience) {
+  std::vector<TaskResult> results;
+  {
+    std::unique_lock lock(m_mutex);
+    m_ended.wait_for(lock, patience, [&] { return m_error || !m_results.empty(); });
+    if (m_error) {
+      return fail(*m_error);
+    }
+    results = std::exchange(m_results, {});
+  }
+  return commit(results);
+}
+
+Result<std::vector<store::Candidate>> CompileAhead::commit(const std::vector<TaskResult>& results) {
+  std::vector<store::Candidate> put;
+  if (results.empty()) {
+    return put;
+  }
+  for (const TaskResult& result : results) {
+    const PlannedCandidate& planned = m_plan.candidates[result.task];
+    const Inputs& inputs = m_plan.kernels[planned.kernel].inputs.at(planned.variant.role);
+    if (const auto path = changed_since(inputs)) {
+      return fail(ErrorCode::io, path->string() +
+                                     " changed while it was compiled; what came of it was not "
+                                     "kept: run again");
+    }
+  }
+  std::vector<std::pair<std::size_t, store::Candidate>> made;
+  const auto body = [&](store::Writer& writer) -> Result<void> {
+    made.clear();
+    std::set<Place> places;
+    for (const TaskResult& result : results) {
+      if (result.artifact) {
+        TRY(store::put_artifact(writer, *result.artifact));
+      }
+      for (const std::size_t index : m_by_code.at(m_plan.candidates[result.task].code)) {
+        store::Candidate candidate = result.candidate;
+        const store::Candidate& asked = m_made[index];
+        candidate.build_key = asked.build_key;
+        candidate.kernel = asked.kernel;
+        candidate.role = asked.role;
+        candidate.types = asked.types;
+        candidate.compile_axes = asked.compile_axes;
+        candidate.config = asked.config;
+        TRY_ASSIGN(candidate.id, store::put_candidate(writer, candidate));
+        places.emplace(candidate.kernel, candidate.target);
+        made.emplace_back(index, std::move(candidate));
+      }
+    }
+    for (const auto& [index, candidate] : made) {
+      m_made[index] = candidate;
+    }
+    for (const Place& place : places) {
+      TRY(set_current(writer, place));
+    }
+    return {};
+  };
+  TRY(m_store.write(body));
+  for (const TaskResult& result : results) {
+    ++m_counts.compiled;
+    m_counts.failed += result.candidate.status == CandidateStatus::ok ? 0 : 1;
+    m_counts.compile_seconds += result.candidate.compile_ms / 1e3;
+  }
+  for (auto& [index, candidate] : made) {
+    if (candidate.artifact) {
+      m_new_artifacts.emplace(candidate.kernel, candidate.target);
+    }
+    put.push_back(std::move(candidate));
+  }
+  return put;
+}
+
+Result<void> CompileAhead::finish() {
+  for (const auto& [kernel, target] : m_new_artifacts) {
+    TRY(store::repack_artifacts(m_store, kernel, target));
+  }
+  m_new_artifacts.clear();
+  return {};
+}
+
+}  // namespace cubinary::builder
