@@ -5,7 +5,8 @@
 Each opens a connection of its own and pulls what a client needs, digest checked: index by tag, signature,
 manifest, catalogue, a pack. Prints how many failed, how long the slowest and the median client took, and the
 most memory the server took; with --edge once more through nginx with docker/nginx.conf (TLS, token, cache), and
-how often that asked the origin.
+how often that asked the origin. With --hold N,M,… so many clients connect and stay, half of them silent and half in
+the middle of a request: memory, threads, and what a healthy client waits beside them.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import ssl
 import statistics
 import subprocess
@@ -68,6 +70,25 @@ async def start_all(clients):
 
 def peak_kib(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
+
+
+def held(server, port, told, count):
+    """Memory, threads and a healthy client's wait beside `count` connections that stay."""
+    peers = []
+    try:
+        for i in range(count):
+            peer = socket.create_connection(("127.0.0.1", port), timeout=60)
+            if i % 2:
+                peer.sendall(b"GET /v2/ HTTP/1.1\r\nHost: local")
+            peers.append(peer)
+        times = sorted(asyncio.run(start_all([Client(port, told)]))[0] for _ in range(30))
+        status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
+        return {"held": count, "resident_KiB": int(re.search(r"VmRSS:\s+(\d+)", status).group(1)),
+                "threads": int(re.search(r"Threads:\s+(\d+)", status).group(1)),
+                "healthy_median_ms": round(times[len(times) // 2] * 1e3, 2)}
+    finally:
+        for peer in peers:
+            peer.close()
 
 
 def metric(port, pattern, token):
@@ -126,9 +147,10 @@ def main():
     parser.add_argument("--tests", type=pathlib.Path, default=HERE.parent / "tests")
     parser.add_argument("--clients", type=int, default=2000)
     parser.add_argument("--edge", action="store_true")
+    parser.add_argument("--hold", type=lambda text: [int(one) for one in text.split(",")], default=[])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    needed = 2 * options.clients + 500
+    needed = max([2 * options.clients, *options.hold]) + 500
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, needed), hard), hard))
 
@@ -153,6 +175,13 @@ def main():
                        server_peak_MiB=peak_kib(server.pid) >> 10)
         running.pop().send_signal(signal.SIGTERM)
         server.wait(30)
+        if options.hold:
+            server, port = serve("--head-seconds", "600", "--max-connections", str(2 * max(options.hold) + 100))
+            for count in [0, *options.hold]:
+                rows.append(held(server, port, told, count))
+                print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+            running.pop().send_signal(signal.SIGTERM)
+            server.wait(30)
         if options.edge:
             server, port = serve("--behind-proxy")
             edge_port = port + 1 if port < 65000 else port - 1

@@ -17,6 +17,13 @@ void add_serve(Cli& cli) {
       "    --listen 0.0.0.0:8421 --tls-cert server.pem --tls-key server.key --host build.example\n"
       "Tokens are made with: cubinary token create --scope read --store kernels.cubinary");
   app->add_option("--store", options->store, "The store to serve")->required()->type_name("FILE");
+  app->add_option_function<std::string>(
+         "--server",
+         [](const std::string&) {
+           throw CLI::ValidationError(
+               "--server", "serve owns the file that --store names; the others' --server is it");
+         })
+      ->group("");
   app->add_flag("--read-only", options->read_only,
                 "Do not own the store: it may be changed beside the server, never through it");
   app->add_option("--listen", options->listen, "Address and port; port 0 takes a free one")

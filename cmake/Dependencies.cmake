@@ -8,7 +8,7 @@ if(CUBINARY_STATIC)
   set(OPENSSL_USE_STATIC_LIBS TRUE)
   # scripts/setup builds one without what nothing here uses: 2 MB less in every binary.
   set(minimal_openssl ${CMAKE_SOURCE_DIR}/build/deps/openssl)
-  if(EXISTS ${minimal_openssl}/recipe)
+  if(EXISTS ${minimal_openssl}/recipe AND NOT CMAKE_CROSSCOMPILING)
     if(OPENSSL_CRYPTO_LIBRARY AND NOT OPENSSL_CRYPTO_LIBRARY MATCHES "^${minimal_openssl}/")
       unset(OPENSSL_CRYPTO_LIBRARY CACHE)
       unset(OPENSSL_SSL_LIBRARY CACHE)
@@ -33,17 +33,19 @@ add_library(dep_zstd INTERFACE)
 target_link_libraries(dep_zstd INTERFACE ${ZSTD_LIBRARY})
 target_include_directories(dep_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
 
-# Reads recorded tuning spaces; benchmarks only.
-find_library(ZLIB_LIBRARY z REQUIRED)
-find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
-add_library(dep_zlib INTERFACE)
-target_link_libraries(dep_zlib INTERFACE ${ZLIB_LIBRARY})
-target_include_directories(dep_zlib SYSTEM INTERFACE ${ZLIB_INCLUDE_DIR})
+if(NOT CUBINARY_CLIENT_ONLY)
+  # Reads recorded tuning spaces; benchmarks only.
+  find_library(ZLIB_LIBRARY z REQUIRED)
+  find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
+  add_library(dep_zlib INTERFACE)
+  target_link_libraries(dep_zlib INTERFACE ${ZLIB_LIBRARY})
+  target_include_directories(dep_zlib SYSTEM INTERFACE ${ZLIB_INCLUDE_DIR})
 
-find_library(SQLITE3_LIBRARY sqlite3 REQUIRED)
-find_path(SQLITE3_INCLUDE_DIR sqlite3.h REQUIRED)
-add_library(dep_sqlite INTERFACE)
-target_link_libraries(dep_sqlite INTERFACE ${SQLITE3_LIBRARY} m Threads::Threads ${CMAKE_DL_LIBS})
+  find_library(SQLITE3_LIBRARY sqlite3 REQUIRED)
+  find_path(SQLITE3_INCLUDE_DIR sqlite3.h REQUIRED)
+  add_library(dep_sqlite INTERFACE)
+  target_link_libraries(dep_sqlite INTERFACE ${SQLITE3_LIBRARY} m Threads::Threads ${CMAKE_DL_LIBS})
+endif()
 
 if(CUBINARY_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES ${cubinary_saved_suffixes})
@@ -80,3 +82,14 @@ add_library(dep_httplib INTERFACE)
 target_include_directories(dep_httplib SYSTEM INTERFACE ${HTTPLIB_INCLUDE_DIR})
 target_compile_definitions(dep_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT)
 target_link_libraries(dep_httplib INTERFACE dep_ssl Threads::Threads)
+
+if(NOT CUBINARY_CLIENT_ONLY)
+  # The Prometheus client library, its core alone; scripts/setup builds it.
+  find_library(PROMETHEUS_LIBRARY prometheus-cpp-core REQUIRED
+               PATHS ${CMAKE_SOURCE_DIR}/build/deps/prometheus/lib $ENV{CUBINARY_DEPS}/prometheus/lib)
+  find_path(PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h REQUIRED
+            PATHS ${CMAKE_SOURCE_DIR}/build/deps/prometheus/include $ENV{CUBINARY_DEPS}/prometheus/include)
+  add_library(dep_prometheus INTERFACE)
+  target_link_libraries(dep_prometheus INTERFACE ${PROMETHEUS_LIBRARY} Threads::Threads)
+  target_include_directories(dep_prometheus SYSTEM INTERFACE ${PROMETHEUS_INCLUDE_DIR})
+endif()

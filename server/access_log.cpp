@@ -2,7 +2,9 @@
 #include "server/access_log.hpp"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <ctime>
 
@@ -15,19 +17,24 @@ namespace {
 constexpr std::size_t k_gathered_bytes = 64U << 10U;
 
 void append_escaped(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  std::size_t plain = 0;  // start of the run that needs no escape
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
+      continue;
+    }
+    out.append(text.substr(plain, i - plain));
+    plain = i + 1;
+    if (byte == '"' || byte == '\\') {
       out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {
+      out += text[i];
+    } else {
       std::array<char, 8> escape{};
       std::snprintf(escape.data(), escape.size(), "\\u%04x", byte);
       out += escape.data();
-    } else {
-      out += c;
     }
   }
+  out.append(text.substr(plain));
 }
 
 void text_field(std::string& out, std::string_view name, std::string_view value) {
@@ -45,23 +52,36 @@ core::Result<AccessLog> AccessLog::to_file(const std::filesystem::path& path) {
   }
   AccessLog log(fd.get());
   log.m_owned = std::move(fd);
-  log.m_gathered = std::make_unique<Gathered>();
+  log.m_gathered = std::make_unique<std::array<Gathered, k_parts>>();
   return log;
 }
 
-std::string log_line(const LogEntry& entry, std::int64_t unix_ms) {
-  const std::time_t seconds = unix_ms / 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  std::array<char, 32> time{};
-  std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%S", &utc);
-  std::array<char, 64> numbers{};
+namespace {
 
-  std::string line;
-  line.reserve(256);
-  line.append("{\"time\":\"").append(time.data());
-  std::snprintf(numbers.data(), numbers.size(), ".%03dZ\"", static_cast<int>(unix_ms % 1000));
-  line += numbers.data();
+/// `2026-01-31T23:59:59`; formatted once a second and thread.
+std::string_view time_text(std::time_t seconds) {
+  thread_local std::time_t at = -1;
+  thread_local std::array<char, 32> text{};
+  if (seconds != at) {
+    std::tm utc{};
+    gmtime_r(&seconds, &utc);
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+    at = seconds;
+  }
+  return text.data();
+}
+
+void append_number(std::string& out, std::uint64_t value, std::size_t digits = 0) {
+  std::array<char, 24> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  const auto size = static_cast<std::size_t>(end - text.data());
+  out.append(digits > size ? digits - size : 0, '0').append(text.data(), size);
+}
+
+void append_line(std::string& line, const LogEntry& entry, std::int64_t unix_ms) {
+  line.append("{\"time\":\"").append(time_text(unix_ms / 1000)).append(".");
+  append_number(line, static_cast<std::uint64_t>(unix_ms % 1000), 3);
+  line.append("Z\"");
   text_field(line, "peer", entry.peer);
   if (!entry.forwarded_for.empty()) {
     text_field(line, "forwarded_for", entry.forwarded_for);
@@ -69,10 +89,16 @@ std::string log_line(const LogEntry& entry, std::int64_t unix_ms) {
   text_field(line, "method", entry.method);
   text_field(line, "target", entry.target);
   text_field(line, "route", route_name(entry.route));
-  std::snprintf(numbers.data(), numbers.size(), ",\"status\":%d,\"bytes\":%llu,\"ms\":%.3f",
-                entry.status, static_cast<unsigned long long>(entry.bytes),
-                std::chrono::duration<double, std::milli>(entry.duration).count());
-  line += numbers.data();
+  line.append(",\"status\":");
+  append_number(line, static_cast<std::uint64_t>(entry.status));
+  line.append(",\"bytes\":");
+  append_number(line, entry.bytes);
+  const auto microseconds = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(entry.duration).count());
+  line.append(",\"ms\":");
+  append_number(line, microseconds / 1000);
+  line += '.';
+  append_number(line, microseconds % 1000, 3);
   if (!entry.token.empty()) {
     text_field(line, "token", entry.token);
   }
@@ -80,6 +106,13 @@ std::string log_line(const LogEntry& entry, std::int64_t unix_ms) {
     text_field(line, "note", entry.note);
   }
   line += '}';
+}
+
+}  // namespace
+
+std::string log_line(const LogEntry& entry, std::int64_t unix_ms) {
+  std::string line;
+  append_line(line, entry, unix_ms);
   return line;
 }
 
@@ -87,18 +120,24 @@ AccessLog::~AccessLog() {
   flush();
 }
 
-void AccessLog::flush() const {
-  if (!m_gathered) {
-    return;
-  }
-  std::string lines;
+void AccessLog::write_out(Gathered& part) const {
+  thread_local std::string lines;
   {
-    const std::scoped_lock lock(m_gathered->mutex);
-    lines.swap(m_gathered->lines);
+    const std::scoped_lock lock(part.mutex);
+    lines.swap(part.lines);
   }
   if (!lines.empty()) {
     // A full disk must not stop the answers.
     [[maybe_unused]] const auto written = ::write(m_fd, lines.data(), lines.size());
+  }
+  lines.clear();
+}
+
+void AccessLog::flush() const {
+  if (m_gathered) {
+    for (Gathered& part : *m_gathered) {
+      write_out(part);
+    }
   }
 }
 
@@ -106,22 +145,27 @@ void AccessLog::write(const LogEntry& entry) const {
   if (m_fd < 0) {
     return;
   }
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  std::string line =
-      log_line(entry, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  thread_local std::string line;
+  line.clear();
+  append_line(line, entry, now);
   line += '\n';
-  if (m_gathered) {
-    std::unique_lock lock(m_gathered->mutex);
-    m_gathered->lines += line;
-    if (m_gathered->lines.size() < k_gathered_bytes) {
-      return;
-    }
-    lock.unlock();
-    flush();
+  if (!m_gathered) {
+    // One write a line keeps lines whole among threads; a full disk must not stop the answers.
+    [[maybe_unused]] const auto written = ::write(m_fd, line.data(), line.size());
     return;
   }
-  // One write a line keeps lines whole among threads; a full disk must not stop the answers.
-  [[maybe_unused]] const auto written = ::write(m_fd, line.data(), line.size());
+  static std::atomic<std::size_t> next{0};
+  thread_local const std::size_t mine = next.fetch_add(1) % k_parts;
+  Gathered& part = (*m_gathered)[mine];
+  std::unique_lock lock(part.mutex);
+  part.lines += line;
+  if (part.lines.size() >= k_gathered_bytes) {
+    lock.unlock();
+    write_out(part);
+  }
 }
 
 }  // namespace cubinary::server

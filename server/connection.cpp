@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/connection.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -8,9 +9,11 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "server/pending_answer.hpp"
 #include "server/pending_request.hpp"
 
 namespace cubinary::server {
@@ -51,9 +54,8 @@ Connection::Io Connection::after_tls(int result) {
 }
 
 Connection::Io Connection::fill() {
-  const std::size_t old = input.size();
-  input.resize(old + k_read_bytes);
-  char* const into = input.data() + old;
+  thread_local std::array<char, k_read_bytes> scratch;
+  char* const into = scratch.data();
   Io outcome = Io::ok;
   std::size_t got = 0;
   if (m_session) {
@@ -73,7 +75,7 @@ Connection::Io Connection::fill() {
       outcome = Io::closed;
     }
   }
-  input.resize(old + got);
+  input.append(into, got);
   return outcome;
 }
 
@@ -87,7 +89,7 @@ void Connection::begin_answer() {
 }
 
 Connection::Io Connection::send_some(std::string_view first, std::string_view second,
-                                     std::size_t& sent) {
+                                     bool more_follows, std::size_t& sent) {
   if (m_session) {
     const std::string_view part = first.empty() ? second : first;
     const int count = SSL_write(m_session.get(), part.data(),
@@ -105,7 +107,8 @@ Connection::Io Connection::send_some(std::string_view first, std::string_view se
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  const ssize_t count = ::sendmsg(m_fd.get(), &message, MSG_NOSIGNAL);
+  const ssize_t count =
+      ::sendmsg(m_fd.get(), &message, MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
   if (count >= 0) {
     sent = static_cast<std::size_t>(count);
     return Io::ok;
@@ -116,7 +119,7 @@ Connection::Io Connection::send_some(std::string_view first, std::string_view se
 bool Connection::send(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {
     std::size_t sent = 0;
-    const Io outcome = send_some(first, second, sent);
+    const Io outcome = send_some(first, second, false, sent);
     if (outcome == Io::closed) {
       return false;
     }
@@ -134,8 +137,58 @@ bool Connection::send(std::string_view first, std::string_view second) {
   return true;
 }
 
-bool Connection::too_slow(Clock::time_point now) const {
-  const bool pressed = m_patience->pressed();
+Connection::Io Connection::send_file(const Outgoing& outgoing, std::uint64_t most,
+                                     std::size_t& sent) {
+  auto offset = static_cast<off_t>(outgoing.offset);
+  const ssize_t count = ::sendfile(m_fd.get(), outgoing.blob->file(), &offset,
+                                   std::min(outgoing.end - outgoing.offset, most));
+  if (count > 0) {
+    sent = static_cast<std::size_t>(count);
+    return Io::ok;
+  }
+  return count < 0 && (errno == EAGAIN || errno == EINTR) ? Io::wait_write : Io::closed;
+}
+
+Connection::Io Connection::push(Outgoing& outgoing, std::uint64_t most) {
+  const bool from_file = !m_session && outgoing.blob != nullptr && outgoing.blob->file() >= 0;
+  for (std::uint64_t budget = most; !outgoing.done() && budget > 0;) {
+    std::size_t sent = 0;
+    Io outcome = Io::ok;
+    if (from_file && outgoing.head.empty()) {
+      outcome = send_file(outgoing, budget, sent);
+    } else {
+      std::string_view body;
+      if (outgoing.blob != nullptr && !from_file) {
+        body = outgoing.blob->bytes().substr(outgoing.offset,
+                                             std::min(outgoing.end - outgoing.offset, budget));
+      }
+      // The head leaves with the first bytes of the file.
+      outcome = send_some(outgoing.head, body, from_file && outgoing.offset < outgoing.end, sent);
+    }
+    if (outcome != Io::ok) {
+      return outcome;
+    }
+    m_sent += sent;
+    budget -= std::min<std::uint64_t>(budget, sent);
+    const std::size_t of_head = std::min(sent, outgoing.head.size());
+    outgoing.head.remove_prefix(of_head);
+    outgoing.offset += sent - of_head;
+  }
+  return Io::ok;
+}
+
+bool Connection::send(Outgoing outgoing) {
+  while (!outgoing.done()) {
+    const Io outcome = push(outgoing, UINT64_MAX);
+    if (outcome == Io::closed ||
+        (outcome != Io::ok && !wait_for_client(outcome == Io::wait_read ? POLLIN : POLLOUT))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Connection::too_slow(Clock::time_point now, bool pressed) const {
   const auto age = now - m_answer_begin;
   return age > (pressed ? Clock::duration(k_grace_pressed) : Clock::duration(k_grace)) &&
          static_cast<double>(m_sent) <
@@ -150,7 +203,7 @@ bool Connection::wait_for_client(short events) {
     pollfd one{m_fd.get(), events, 0};
     const int count = ::poll(&one, 1, 100);
     const Clock::time_point now = Clock::now();
-    if (too_slow(now)) {
+    if (too_slow(now, m_patience->pressed())) {
       break;
     }
     if (count > 0) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/base/file.hpp"
+#include "server/blob_cache.hpp"
 #include "server/listener.hpp"
 #include "server/tls.hpp"
 
@@ -30,13 +31,29 @@ struct SendPatience {
   [[nodiscard]] bool pressed() const { return waiting.load() * 4 >= workers * 3; }
 };
 
+/// An answer whose bytes are all in memory, and how far it has come.
+struct Outgoing {
+  std::string_view head;
+  const CachedBlob* blob = nullptr;  ///< null: the head is all
+  std::uint64_t offset = 0;          ///< of the blob's bytes, the next to send
+  std::uint64_t end = 0;
+
+  [[nodiscard]] bool done() const { return head.empty() && offset == end; }
+};
+struct PendingAnswer;
+class Loop;
+
 /// One accepted socket, plain or TLS: reads never block, sends wait within bounds. Used by one
-/// thread at a time.
+/// thread at a time: its loop's, or a worker's while the loop has handed it over.
 class Connection {
  public:
   enum class Io : std::uint8_t { ok, wait_read, wait_write, closed };
-  /// What the connection is waiting for while no thread works on it; decides its deadline.
-  enum class Phase : std::uint8_t { head, body, idle, linger };
+  /// What the connection is waiting for while no thread works on it; decides its deadline. `gone`:
+  /// for its loop to close it.
+  enum class Phase : std::uint8_t { head, body, idle, answer, linger, gone };
+  /// Who may touch it. A loop and a worker hold it while they work on it; `doomed`: it had to make
+  /// room, and its loop is to close it.
+  enum class Hold : std::uint8_t { free, working, doomed };
 
   Connection(core::UniqueFd fd, PeerAddress peer, TlsContext::Session session,
              SendPatience& patience);
@@ -57,6 +74,12 @@ class Connection {
   /// Sends both parts in order; waits while the client reads, gives up on one that stalls or
   /// crawls.
   [[nodiscard]] bool send(std::string_view first, std::string_view second = {});
+  [[nodiscard]] bool send(Outgoing outgoing);
+  /// Sends what the socket takes now, at most about `most` bytes; `ok` says that some may follow at
+  /// once, or that all is sent.
+  [[nodiscard]] Io push(Outgoing& outgoing, std::uint64_t most);
+  /// Whether the client takes the answer more slowly than anybody has to.
+  [[nodiscard]] bool too_slow(Clock::time_point now, bool pressed) const;
   [[nodiscard]] std::uint64_t sent() const { return m_sent; }
 
   /// Tells the client that nothing more comes, and reads on only to throw away: a client still
@@ -68,18 +91,23 @@ class Connection {
   [[nodiscard]] int fd() const { return m_fd.get(); }
   [[nodiscard]] const PeerAddress& peer() const { return m_peer; }
 
-  Phase phase = Phase::head;
+  /// The answer that the loop sends as the client takes it.
+  std::unique_ptr<PendingAnswer> answer;
+
+  std::atomic<Hold> hold{Hold::working};
+  std::atomic<Phase> phase{Phase::head};
+  std::atomic<Clock::time_point> parked{};  ///< since when nobody works on it
   Clock::time_point deadline{};
-  Clock::time_point parked{};  ///< since when nobody works on it
-  bool busy = true;            ///< a thread works on it; guarded by the front's lock
+  Loop* loop = nullptr;
   std::uint64_t id = 0;
-  std::uint64_t requests = 0;
+  std::uint32_t awaited = 0;  ///< events its loop is told of
 
  private:
   [[nodiscard]] Io after_tls(int result);
-  [[nodiscard]] Io send_some(std::string_view first, std::string_view second, std::size_t& sent);
+  [[nodiscard]] Io send_some(std::string_view first, std::string_view second, bool more_follows,
+                             std::size_t& sent);
+  [[nodiscard]] Io send_file(const Outgoing& outgoing, std::uint64_t most, std::size_t& sent);
   [[nodiscard]] bool wait_for_client(short events);
-  [[nodiscard]] bool too_slow(Clock::time_point now) const;
 
   core::UniqueFd m_fd;
   PeerAddress m_peer;

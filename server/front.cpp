@@ -9,8 +9,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 namespace cubinary::server {
@@ -18,17 +16,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t k_listener_id = 0;
-constexpr std::uint64_t k_wake_id = 1;
-constexpr std::uint64_t k_first_id = 2;
+constexpr std::size_t k_max_loops = 32;
 /// An upload slower than this is given up.
 constexpr std::uint64_t k_body_bytes_a_second = 64U << 10U;
 constexpr auto k_linger_time = 5s;
 constexpr auto k_drain_linger_time = 1s;
-
-std::uint32_t events_of(Connection::Io wait) {
-  return (wait == Connection::Io::wait_write ? EPOLLOUT : EPOLLIN) | EPOLLONESHOT;
-}
 
 /// Whom a connection counts against: an IPv6 customer has a whole /64.
 std::string peer_key(const std::string& address) {
@@ -53,8 +45,7 @@ Front::Front(FrontOptions options, Listener listener, const TlsContext* tls, Eng
       m_tls(tls),
       m_engine(&engine),
       m_metrics(&metrics),
-      m_patience(static_cast<std::int64_t>(options.workers)),
-      m_next_id(k_first_id) {
+      m_patience(static_cast<std::int64_t>(options.workers)) {
 }
 
 Front::~Front() {
@@ -62,47 +53,54 @@ Front::~Front() {
 }
 
 core::Result<void> Front::start() {
-  m_epoll = core::UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  m_wake = core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  epoll_event listening{EPOLLIN | EPOLLONESHOT, {.u64 = k_listener_id}};
-  epoll_event waking{EPOLLIN, {.u64 = k_wake_id}};
-  if (!m_epoll || !m_wake ||
-      ::epoll_ctl(m_epoll.get(), EPOLL_CTL_ADD, m_listener.fd.get(), &listening) != 0 ||
-      ::epoll_ctl(m_epoll.get(), EPOLL_CTL_ADD, m_wake.get(), &waking) != 0) {
-    return core::fail(core::errno_error("cannot wait for connections", errno));
-  }
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t loops =
+      m_options.loops > 0 ? m_options.loops : std::min(processors, k_max_loops);
+  const Loop::Hooks hooks{.hand_over =
+                              [this](Connection& connection) {
+                                {
+                                  const std::scoped_lock lock(m_queue_mutex);
+                                  m_queue.push_back(&connection);
+                                }
+                                m_queue_filled.notify_one();
+                              },
+                          .closed =
+                              [this](const Connection& connection) {
+                                if (connection.hold != Connection::Hold::doomed) {
+                                  count_out(connection);
+                                }
+                              },
+                          .accept = [this] { accept_some(); }};
   try {
     for (std::size_t i = 0; i < m_options.workers; ++i) {
-      m_threads.emplace_back([this] { work(); });
+      m_workers.emplace_back([this] { work(); });
     }
   } catch (const std::exception& error) {
     return core::fail(core::ErrorCode::environment,
                       "cannot start " + std::to_string(m_options.workers) +
                           " threads: " + error.what() + "; give fewer with --workers");
   }
+  for (std::size_t i = 0; i < loops; ++i) {
+    m_loops.push_back(std::make_unique<Loop>(m_options, *m_engine, *m_metrics, hooks));
+  }
+  // The one that accepts starts last: it gives newcomers to the others.
+  for (std::size_t i = loops; i-- > 0;) {
+    TRY(m_loops[i]->start(i == 0 ? m_listener.fd.get() : -1));
+  }
   return {};
 }
 
 void Front::work() {
   while (true) {
-    epoll_event event{};
-    const int count = ::epoll_wait(m_epoll.get(), &event, 1, -1);
-    if (count < 0 && errno != EINTR) {
-      return;
-    }
-    if (count <= 0) {
-      continue;
-    }
-    if (event.data.u64 == k_wake_id) {
-      return;
-    }
-    if (event.data.u64 == k_listener_id) {
-      accept_some();
-      continue;
-    }
-    Connection* const connection = claim(event.data.u64);
-    if (connection == nullptr) {
-      continue;
+    Connection* connection = nullptr;
+    {
+      std::unique_lock lock(m_queue_mutex);
+      m_queue_filled.wait(lock, [this] { return m_stopping || !m_queue.empty(); });
+      if (m_stopping) {
+        return;
+      }
+      connection = m_queue.front();
+      m_queue.pop_front();
     }
     try {
       serve(*connection);
@@ -122,12 +120,9 @@ void Front::accept_some() {
     if (!fd) {
       const int why = errno;
       if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM) {
-        std::unique_lock lock(m_mutex);
-        const bool made_room = evict_oldest(nullptr);
-        lock.unlock();
-        if (!made_room) {
-          std::this_thread::sleep_for(10ms);
-        }
+        // Whoever goes closes its descriptor on its loop's thread, in a moment.
+        [[maybe_unused]] const bool made_room = evict_oldest(nullptr);
+        std::this_thread::sleep_for(1ms);
       }
       if (why != ECONNABORTED && why != EINTR) {
         break;
@@ -140,10 +135,6 @@ void Front::accept_some() {
       m_metrics->refused.fetch_add(1);
     }
   }
-  if (!m_draining) {
-    epoll_event listening{EPOLLIN | EPOLLONESHOT, {.u64 = k_listener_id}};
-    ::epoll_ctl(m_epoll.get(), EPOLL_CTL_MOD, m_listener.fd.get(), &listening);
-  }
 }
 
 void Front::admit(core::UniqueFd fd, PeerAddress peer) {
@@ -154,109 +145,85 @@ void Front::admit(core::UniqueFd fd, PeerAddress peer) {
   auto connection =
       std::make_unique<Connection>(std::move(fd), std::move(peer), std::move(session), m_patience);
 
-  const std::scoped_lock lock(m_mutex);
-  std::size_t& of_peer = m_peers[key];
-  const bool peer_full = m_options.max_per_peer > 0 && of_peer >= m_options.max_per_peer;
-  const bool all_full = m_connections.size() >= m_options.max_connections;
-  if (m_draining || (peer_full && !evict_oldest(&key)) ||
-      (!peer_full && all_full && !evict_oldest(nullptr))) {
-    if (of_peer == 0) {
-      m_peers.erase(key);
-    }
+  if (m_draining || !make_room(key)) {
     m_metrics->refused.fetch_add(1);
     return;
   }
-  Connection& added = *connection;
-  added.id = m_next_id++;
-  added.parked = Clock::now();
-  added.deadline = added.parked + m_options.head_time;
-  added.busy = false;
-  ++m_peers[key];
-  m_connections.emplace(added.id, std::move(connection));
-  m_metrics->accepted.fetch_add(1);
-  m_metrics->connections.store(static_cast<std::int64_t>(m_connections.size()));
-  epoll_event event{events_of(Connection::Io::wait_read), {.u64 = added.id}};
-  ::epoll_ctl(m_epoll.get(), EPOLL_CTL_ADD, added.fd(), &event);
-}
-
-Connection* Front::claim(std::uint64_t id) {
-  const std::scoped_lock lock(m_mutex);
-  const auto found = m_connections.find(id);
-  if (found == m_connections.end() || found->second->busy) {
-    return nullptr;
+  {
+    const std::scoped_lock lock(m_peers_mutex);
+    ++m_peers[key];
+    m_metrics->connections.store(static_cast<std::int64_t>(++m_open));
   }
-  found->second->busy = true;
-  return found->second.get();
+  m_metrics->accepted.fetch_add(1);
+  connection->id = m_next_id++;
+  const auto least = std::ranges::min_element(
+      m_loops, {}, [](const std::unique_ptr<Loop>& loop) { return loop->size(); });
+  (*least)->add(std::move(connection));
 }
 
-std::unique_ptr<Connection> Front::take_out(std::uint64_t id) {
-  const auto found = m_connections.find(id);
-  std::unique_ptr<Connection> connection = std::move(found->second);
-  m_connections.erase(found);
-  const auto peer = m_peers.find(peer_key(connection->peer().text));
+bool Front::make_room(const std::string& key) {
+  bool peer_full = false;
+  bool all_full = false;
+  {
+    const std::scoped_lock lock(m_peers_mutex);
+    const auto peer = m_peers.find(key);
+    peer_full = m_options.max_per_peer > 0 && peer != m_peers.end() &&
+                peer->second >= m_options.max_per_peer;
+    all_full = m_open >= m_options.max_connections;
+  }
+  return peer_full ? evict_oldest(&key) : !all_full || evict_oldest(nullptr);
+}
+
+void Front::count_out(const Connection& connection) {
+  const std::scoped_lock lock(m_peers_mutex);
+  const auto peer = m_peers.find(peer_key(connection.peer().text));
   if (peer != m_peers.end() && --peer->second == 0) {
     m_peers.erase(peer);
   }
-  m_metrics->connections.store(static_cast<std::int64_t>(m_connections.size()));
-  return connection;
-}
-
-void Front::drop(Connection& connection) {
-  std::unique_ptr<Connection> gone;  // closed after the lock is given back
-  const std::scoped_lock lock(m_mutex);
-  gone = take_out(connection.id);
+  m_metrics->connections.store(static_cast<std::int64_t>(--m_open));
 }
 
 bool Front::evict_oldest(const std::string* peer) {
-  const Connection* oldest = nullptr;
-  // Idle ones go first, then those that begin a request, then those whose body is under way.
-  const auto rank = [](const Connection& one) {
-    const int worth = one.phase == Connection::Phase::body   ? 2
-                      : one.phase == Connection::Phase::head ? 1
-                                                             : 0;
-    return std::tuple(worth, one.parked);
+  const auto counts = [peer](const Connection& one) {
+    return peer == nullptr || peer_key(one.peer().text) == *peer;
   };
-  for (const auto& [id, one] : m_connections) {
-    if (one->busy || (peer != nullptr && peer_key(one->peer().text) != *peer)) {
-      continue;
+  // The one found may begin to work before it is told: then another is looked for.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    Loop* where = nullptr;
+    Loop::Idle oldest;
+    for (const auto& loop : m_loops) {
+      const auto found = loop->oldest_idle(counts);
+      if (found && (where == nullptr || std::tie(found->worth, found->parked) <
+                                            std::tie(oldest.worth, oldest.parked))) {
+        where = loop.get();
+        oldest = *found;
+      }
     }
-    if (oldest == nullptr || rank(*one) < rank(*oldest)) {
-      oldest = one.get();
+    if (where == nullptr) {
+      return false;
+    }
+    if (where->doom(oldest.id, [this](const Connection& one) { count_out(one); })) {
+      m_metrics->evicted.fetch_add(1);
+      return true;
     }
   }
-  if (oldest == nullptr) {
-    return false;
-  }
-  m_metrics->evicted.fetch_add(1);
-  const auto gone = take_out(oldest->id);
-  return true;
+  return false;
 }
 
-void Front::park(Connection& connection, Connection::Io wait) {
-  // Within the lock: once not busy, the sweeper may close the socket at any moment.
-  const std::scoped_lock lock(m_mutex);
-  connection.parked = Clock::now();
-  connection.busy = false;
-  epoll_event event{events_of(wait), {.u64 = connection.id}};
-  ::epoll_ctl(m_epoll.get(), EPOLL_CTL_MOD, connection.fd(), &event);
+void Front::drop(Connection& connection) {
+  connection.phase = Connection::Phase::gone;
+  ::shutdown(connection.fd(), SHUT_RDWR);
+  connection.loop->release(connection, Connection::Io::wait_read);
 }
 
 void Front::linger(Connection& connection) {
   connection.begin_linger();
   connection.deadline = Clock::now() + (m_draining ? Clock::duration(k_drain_linger_time)
                                                    : Clock::duration(k_linger_time));
-  park(connection, Connection::Io::wait_read);
+  connection.loop->release(connection, Connection::Io::wait_read);
 }
 
 void Front::serve(Connection& connection) {
-  if (connection.phase == Connection::Phase::linger) {
-    if (connection.discard()) {
-      park(connection, Connection::Io::wait_read);
-    } else {
-      drop(connection);
-    }
-    return;
-  }
   while (true) {
     const std::optional<Step> step =
         connection.pending ? answer(connection) : admit_request(connection);
@@ -264,15 +231,16 @@ void Front::serve(Connection& connection) {
       continue;
     }
     if (step) {
-      return *step == Step::linger ? linger(connection)
-                                   : park(connection, Connection::Io::wait_read);
+      return *step == Step::linger
+                 ? linger(connection)
+                 : connection.loop->release(connection, Connection::Io::wait_read);
     }
     const Connection::Io outcome = connection.fill();
     if (outcome == Connection::Io::closed) {
       return drop(connection);
     }
     if (outcome != Connection::Io::ok) {
-      return park(connection, outcome);
+      return connection.loop->release(connection, outcome);
     }
     if (connection.phase == Connection::Phase::idle) {
       connection.phase = Connection::Phase::head;
@@ -329,69 +297,40 @@ std::optional<Front::Step> Front::answer(Connection& connection) {
   return more ? Step::again : Step::wait;
 }
 
-void Front::sweep() {
-  const Clock::time_point now = Clock::now();
-  std::vector<std::unique_ptr<Connection>> gone;
-  const std::scoped_lock lock(m_mutex);
-  std::vector<std::uint64_t> late;
-  for (const auto& [id, one] : m_connections) {
-    if (!one->busy && one->deadline < now) {
-      late.push_back(id);
-    }
-  }
-  for (const std::uint64_t id : late) {
-    gone.push_back(take_out(id));
-    if (gone.back()->phase == Connection::Phase::head ||
-        gone.back()->phase == Connection::Phase::body) {
-      m_metrics->timed_out.fetch_add(1);
-    }
-  }
-}
-
 void Front::begin_drain() {
   m_draining = true;
   // Makes the kernel refuse newcomers; the descriptor stays, since a thread may be about to use it.
   ::shutdown(m_listener.fd.get(), SHUT_RDWR);
-  const Clock::time_point soon = Clock::now() + k_drain_linger_time;
-  const std::scoped_lock lock(m_mutex);
-  std::vector<std::uint64_t> idle;
-  for (const auto& [id, one] : m_connections) {
-    if (one->busy) {
-      continue;
-    }
-    if (one->phase == Connection::Phase::idle) {
-      idle.push_back(id);
-    } else if (one->input.empty() && !one->pending) {
-      one->deadline = std::min(one->deadline, soon);
-    }
-  }
-  for (const std::uint64_t id : idle) {
-    const auto gone = take_out(id);
+  for (const auto& loop : m_loops) {
+    loop->begin_drain();
   }
 }
 
 std::size_t Front::open_connections() const {
-  const std::scoped_lock lock(m_mutex);
-  return m_connections.size();
+  std::size_t open = 0;
+  for (const auto& loop : m_loops) {
+    open += loop->size();
+  }
+  return open;
 }
 
 void Front::stop() {
-  if (m_threads.empty()) {
-    return;
-  }
   m_patience.abort = true;
-  {
-    const std::scoped_lock lock(m_mutex);
-    for (const auto& [id, one] : m_connections) {
-      ::shutdown(one->fd(), SHUT_RDWR);
-    }
+  for (const auto& loop : m_loops) {
+    loop->shut_all();
   }
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(m_wake.get(), &one, sizeof one);
-  for (std::thread& thread : m_threads) {
+  {
+    const std::scoped_lock lock(m_queue_mutex);
+    m_stopping = true;
+  }
+  m_queue_filled.notify_all();
+  for (std::thread& thread : m_workers) {
     thread.join();
   }
-  m_threads.clear();
+  m_workers.clear();
+  for (const auto& loop : m_loops) {
+    loop->stop();
+  }
 }
 
 }  // namespace cubinary::server

@@ -33,6 +33,10 @@ class Gate {
   };
   /// Looks at the request's head alone. A method the route does not answer needs `read`.
   [[nodiscard]] Pass check(const Request& request, Route route) const;
+  /// Whether a caller without a token may do what needs `read`.
+  [[nodiscard]] bool open_to(std::string_view host, bool loopback) const {
+    return loopback && !m_options.behind_proxy && host_allowed(host);
+  }
 
  private:
   [[nodiscard]] bool host_allowed(std::string_view host) const;

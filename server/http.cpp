@@ -182,6 +182,7 @@ Response apply_conditions(const Request& request, Response response) {
   if (!request.if_none_match.empty() && lists_etag(request.if_none_match, response.etag)) {
     response.status = 304;
     response.body.clear();
+    response.blob.reset();
     response.reader = nullptr;
     return response;
   }
@@ -207,7 +208,9 @@ Response apply_conditions(const Request& request, Response response) {
                                     std::to_string(range.offset + range.length - 1) + "/" +
                                     std::to_string(response.length));
   response.length = range.length;
-  if (response.reader) {
+  if (response.blob) {
+    response.offset = range.offset;
+  } else if (response.reader) {
     response.reader = [inner = std::move(response.reader), base = range.offset](
                           std::uint64_t offset, std::uint64_t length, const BodySink& sink) {
       return inner(base + offset, length, sink);

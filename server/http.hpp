@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "core/base/result.hpp"
 
 namespace cubinary::server {
+
+class CachedBlob;
 
 /// One request as handlers see it: checked and decoded.
 struct Request {
@@ -41,12 +44,15 @@ using BodySink = std::function<bool(core::ByteView)>;
 using BodyReader =
     std::function<core::Result<void>(std::uint64_t offset, std::uint64_t length, const BodySink&)>;
 
-/// One answer. The body is `body`, or `length` bytes that `reader` produces while they are sent.
+/// One answer. The body is `body`, or `length` bytes of `blob` from `offset` on, or `length` bytes
+/// that `reader` produces while they are sent.
 struct Response {
   int status = 200;
   std::string content_type;
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
+  std::shared_ptr<const CachedBlob> blob;
+  std::uint64_t offset = 0;
   BodyReader reader;
   std::uint64_t length = 0;  ///< of the body; with `body` set, its size
   std::string etag;          ///< quoted; set: If-None-Match and Range are honoured

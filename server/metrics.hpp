@@ -5,18 +5,25 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "server/router.hpp"
 
 namespace cubinary::server {
 
-/// Counts what the server does. All members may be touched by any thread.
+/// Counts what the server does. All members may be touched by any thread; what every request
+/// touches is counted a thread apart, so that threads share no cache line over it.
 class Metrics {
  public:
+  Metrics();
+  ~Metrics();
+
   /// One finished request. `bytes` is what was sent, headers included.
   void count_request(Route route, int status, std::uint64_t bytes,
                      std::chrono::nanoseconds duration);
+  /// A blob answered past the blob cache's own count.
+  void count_hot_hit();
 
   /// What only a scrape needs to know, measured by the caller.
   struct Scrape {
@@ -43,19 +50,11 @@ class Metrics {
   std::array<std::atomic<std::uint64_t>, 5> resolved{};  ///< by core::Match; the last: no answer
 
  private:
-  static constexpr std::array<int, 25> k_statuses = {200, 201, 206, 304, 400, 401, 403, 404, 405,
-                                                     409, 410, 411, 413, 414, 415, 416, 421, 422,
-                                                     431, 500, 503, 504, 505, 507, 0};
-  /// Upper bounds in seconds.
-  static constexpr std::array<double, 12> k_bounds = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005,
-                                                      0.01,   0.05,    0.25,   1,     5,     30};
-  struct PerRoute {
-    std::array<std::atomic<std::uint64_t>, k_statuses.size()> status{};
-    std::array<std::atomic<std::uint64_t>, k_bounds.size() + 1> bucket{};
-    std::atomic<std::uint64_t> nanoseconds{0};
-    std::atomic<std::uint64_t> bytes{0};
-  };
-  std::array<PerRoute, k_route_count> m_routes;
+  struct PerRoute;
+  struct Shard;
+  [[nodiscard]] Shard& shard();
+
+  std::unique_ptr<Shard[]> m_shards;
 };
 
 }  // namespace cubinary::server

@@ -40,14 +40,8 @@ void describe_content(Response& response, const Digest& digest, std::string_view
 
 /// A body that is sent from memory the cache shares.
 void send_cached(Response& response, std::shared_ptr<const CachedBlob> blob) {
-  response.length = blob->bytes.size();
-  response.reader = [blob = std::move(blob)](std::uint64_t offset, std::uint64_t length,
-                                             const BodySink& sink) -> Result<void> {
-    if (!sink(core::as_bytes(std::string_view(blob->bytes).substr(offset, length)))) {
-      return core::fail(core::ErrorCode::cancelled, "the client is gone");
-    }
-    return {};
-  };
+  response.length = blob->bytes().size();
+  response.blob = std::move(blob);
 }
 
 /// Percent-encodes what a tag cannot hold, for a query in a Link header.
@@ -94,6 +88,17 @@ Result<Response> Registry::answer(const Request& request, const RouteMatch& matc
   return response;
 }
 
+bool Registry::holds(const RouteMatch& match) const {
+  const bool ours = match.route == Route::api_blob ||
+                    ((match.route == Route::blob || match.route == Route::manifest) &&
+                     match.repository == m_repository);
+  if (!ours || !match.reference.starts_with("sha256:")) {
+    return false;
+  }
+  const auto digest = Digest::parse(match.reference);
+  return digest && m_cache->holds(*digest);
+}
+
 Result<std::shared_ptr<const CachedBlob>> Registry::load(const Digest& digest,
                                                          std::uint64_t max_bytes) const {
   if (auto cached = m_cache->find(digest)) {
@@ -105,11 +110,7 @@ Result<std::shared_ptr<const CachedBlob>> Registry::load(const Digest& digest,
     return nullptr;
   }
   TRY_ASSIGN(const core::Bytes bytes, store::read_blob(reader, digest, max_bytes));
-  auto blob = std::make_shared<CachedBlob>();
-  blob->media_type = info->media_type;
-  blob->bytes = core::to_text(bytes);
-  m_cache->insert(digest, blob);
-  return blob;
+  return m_cache->keep(digest, info->media_type, bytes);
 }
 
 Result<Response> Registry::manifest(std::string_view reference) const {
@@ -136,12 +137,12 @@ Result<Response> Registry::manifest(std::string_view reference) const {
     digest = tag->manifest;
   }
   TRY_ASSIGN(auto blob, load(digest, oci::k_max_document_bytes));
-  if (!blob || !is_manifest_type(blob->media_type)) {
+  if (!blob || !is_manifest_type(blob->media_type())) {
     return missing("MANIFEST_UNKNOWN",
                    "there is no manifest " + digest.text() + " in \"" + m_repository + "\"");
   }
   Response response;
-  response.content_type = blob->media_type;
+  response.content_type = blob->media_type();
   describe_content(response, digest, by_digest ? k_immutable : k_brief);
   send_cached(response, std::move(blob));
   return response;
@@ -168,11 +169,7 @@ Result<Response> Registry::blob(const Request& request, std::string_view text) c
   }
   if (request.method == "GET" && m_cache->admits(info->size)) {
     TRY_ASSIGN(const core::Bytes bytes, store::read_blob(reader, *parsed, info->size));
-    auto blob = std::make_shared<CachedBlob>();
-    blob->media_type = info->media_type;
-    blob->bytes = core::to_text(bytes);
-    m_cache->insert(*parsed, blob);
-    send_cached(response, std::move(blob));
+    send_cached(response, m_cache->keep(*parsed, info->media_type, bytes));
     return response;
   }
   response.length = info->size;
@@ -257,7 +254,7 @@ Result<Response> Registry::referrers(const Request& request, std::string_view te
                                {"size", referrer.manifest.size},
                                {"artifactType", referrer.artifact_type}};
     if (document) {
-      const auto manifest = oci::manifest_from_json(document->bytes);
+      const auto manifest = oci::manifest_from_json(document->bytes());
       if (manifest && !manifest->annotations.empty()) {
         descriptor["annotations"] =
             json::Object(manifest->annotations.begin(), manifest->annotations.end());

@@ -22,6 +22,9 @@ class Registry {
   [[nodiscard]] core::Result<Response> answer(const Request& request,
                                               const RouteMatch& match) const;
 
+  /// Whether the blob or manifest a route names by its digest is held in memory.
+  [[nodiscard]] bool holds(const RouteMatch& match) const;
+
  private:
   [[nodiscard]] core::Result<Response> manifest(std::string_view reference) const;
   [[nodiscard]] core::Result<Response> blob(const Request& request, std::string_view text) const;

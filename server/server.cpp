@@ -29,7 +29,7 @@ using core::fail;
 using core::Result;
 
 /// Descriptors for everything that is no connection: store, logs, epoll.
-constexpr std::size_t k_other_descriptors = 256;
+constexpr std::size_t k_other_descriptors = 256 + BlobCache::k_max_files;
 constexpr std::size_t k_default_per_peer = 512;
 /// Larger blobs are streamed: past this size reading them anew costs little beside sending them.
 constexpr std::uint64_t k_cached_blob_bytes = 4U << 20U;
@@ -118,7 +118,6 @@ bool wait_for_signal(const core::UniqueFd& fd, int milliseconds) {
 void drain(Front& front, const core::UniqueFd& signals, std::chrono::seconds time) {
   const Clock::time_point deadline = Clock::now() + time;
   while (front.open_connections() > 0 && Clock::now() < deadline) {
-    front.sweep();
     if (wait_for_signal(signals, 50)) {
       break;
     }
@@ -170,7 +169,6 @@ Result<int> serve(const ServeOptions& options) {
   std::fflush(stdout);
 
   while (!wait_for_signal(signals, 200)) {
-    front.sweep();
     log.flush();
   }
   service.begin_drain();

@@ -82,6 +82,7 @@ Service::Service(store::Store& store, Metrics& metrics, Options options)
       m_resolve(store, metrics),
       m_releases(store),
       m_publish(store),
+      m_triton(store),
       m_tune(store),
       m_audit(store),
       m_tokens(store),
@@ -118,6 +119,10 @@ std::optional<Response> Service::refuse(Request& request, Route route) const {
                                                     std::to_string(rule->max_body) + " bytes");
   }
   return std::nullopt;
+}
+
+bool Service::in_memory(const RouteMatch& match) const {
+  return m_registry.holds(match);
 }
 
 std::optional<Response> Service::refuse_body(Request& request, Route route) const noexcept {
@@ -197,8 +202,12 @@ core::Result<Response> Service::answer(const Request& request, const RouteMatch&
     case Route::candidates:
     case Route::candidates_known:
     case Route::artifacts:
+    case Route::artifacts_known:
     case Route::artifact:
       return m_publish.answer(request, match);
+    case Route::triton:
+    case Route::triton_records:
+      return m_triton.answer(request, match);
     case Route::sessions:
     case Route::session_facts:
     case Route::measurements:

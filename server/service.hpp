@@ -9,6 +9,7 @@
 #include "server/blob_cache.hpp"
 #include "server/gate.hpp"
 #include "server/http.hpp"
+#include "server/listener.hpp"
 #include "server/maintenance_api.hpp"
 #include "server/metrics.hpp"
 #include "server/publish_api.hpp"
@@ -16,6 +17,7 @@
 #include "server/releases_api.hpp"
 #include "server/resolve_api.hpp"
 #include "server/tokens_api.hpp"
+#include "server/triton_api.hpp"
 #include "server/tune_api.hpp"
 #include "store/store.hpp"
 
@@ -41,6 +43,13 @@ class Service {
   /// spoken there. Gives the answer to send when not. Never throws.
   [[nodiscard]] std::optional<Response> refuse_body(Request& request, Route route) const noexcept;
 
+  /// Whether `handle` would answer a GET of this out of memory, unless it must look for a token.
+  [[nodiscard]] bool in_memory(const RouteMatch& match) const;
+  /// Whether a request without a token may read what such a request may read at all.
+  [[nodiscard]] bool open_to(std::string_view host, const PeerAddress& peer) const {
+    return m_gate.open_to(host, peer.loopback);
+  }
+
   /// The answer to any request. Never throws: what goes wrong is an answer too.
   [[nodiscard]] Response handle(Request& request, const RouteMatch& match) noexcept;
 
@@ -64,6 +73,7 @@ class Service {
   ResolveApi m_resolve;
   ReleasesApi m_releases;
   PublishApi m_publish;
+  TritonApi m_triton;
   TuneApi m_tune;
   AuditApi m_audit;
   TokensApi m_tokens;

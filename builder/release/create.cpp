@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <utility>
 
 #include <fnmatch.h>
 
 #include "builder/release/release.hpp"
+#include "builder/release/shelf.hpp"
 #include "builder/release/table.hpp"
 #include "builder/release/triton_part.hpp"
 #include "core/base/nearest.hpp"
@@ -211,11 +213,11 @@ Result<std::vector<TargetSelection>> select_all(const store::Reader& reader,
   return selections;
 }
 
-/// Collects what the release is made of while its blobs go into the open transaction.
+/// Makes what a release is made of, from one snapshot of the store.
 class Assembly {
  public:
-  Assembly(store::Writer& writer, const ReleaseRequest& request)
-      : m_writer(writer), m_request(request) {}
+  Assembly(const store::Reader& reader, const ReleaseRequest& request, Shelf& shelf)
+      : m_reader(reader), m_request(request), m_shelf(shelf) {}
 
   /// Packs, catalogues and describes one target.
   Result<void> add_target(TargetSelection selection,
@@ -266,7 +268,7 @@ class Assembly {
       return fail(read.error().with_context("the catalogue for " + selection.target +
                                             " would not be accepted by clients"));
     }
-    TRY_ASSIGN(manifest.config, put(oci::k_catalogue_type, core::as_bytes(json)));
+    TRY_ASSIGN(manifest.config, m_shelf.add(oci::k_catalogue_type, core::as_bytes(json)));
     const std::string manifest_json = oci::to_json(manifest);
     if (manifest_json.size() > oci::k_max_document_bytes) {
       return fail(ErrorCode::too_large,
@@ -275,7 +277,7 @@ class Assembly {
                       " packs, more than clients take; release fewer kernels at once (--kernel)");
     }
     TRY_ASSIGN(oci::Descriptor descriptor,
-               put(oci::k_manifest_type, core::as_bytes(manifest_json)));
+               m_shelf.add(oci::k_manifest_type, core::as_bytes(manifest_json)));
     descriptor.annotations.emplace(oci::k_target_annotation, selection.target);
     m_index.manifests.push_back(std::move(descriptor));
     m_new.catalogues.push_back(std::move(catalogue));
@@ -283,30 +285,23 @@ class Assembly {
     return {};
   }
 
-  /// Puts the index and the release itself.
-  Result<store::Release> finish() {
+  /// Makes the index: afterwards all that the release needs is on the shelf.
+  Result<store::NewRelease> finish() {
     TRY_ASSIGN(const oci::Descriptor index,
-               put(oci::k_index_type, core::as_bytes(oci::to_json(m_index))));
+               m_shelf.add(oci::k_index_type, core::as_bytes(oci::to_json(m_index))));
     m_new.release.name = m_request.name;
     m_new.release.index = index.digest;
     m_new.release.created = m_request.created;
     m_new.release.expires = m_request.expires;
-    m_new.blobs.assign(m_blobs.begin(), m_blobs.end());
+    m_new.blobs.assign(m_shelf.digests().begin(), m_shelf.digests().end());
     m_new.artifacts.assign(m_artifacts.begin(), m_artifacts.end());
-    return store::put_release(m_writer, m_new);
+    return std::move(m_new);
   }
 
   [[nodiscard]] std::vector<ReleasedKernel> take_kernels() { return std::move(m_kernels); }
   [[nodiscard]] std::vector<ReleasedTriton> take_triton() { return std::move(m_triton); }
 
  private:
-  Result<oci::Descriptor> put(std::string_view media_type, core::ByteView bytes) {
-    TRY(store::put_blob(m_writer, media_type, bytes));
-    oci::Descriptor descriptor{std::string(media_type), core::sha256(bytes), bytes.size(), {}};
-    m_blobs.insert(descriptor.digest);
-    return descriptor;
-  }
-
   /// Concatenates the table's distinct artifacts, ascending by digest, freezes them in one frame
   /// and writes their places into the entries. Returns how many there are.
   Result<std::size_t> add_pack(core::KernelTable& table) {
@@ -316,7 +311,7 @@ class Assembly {
     }
     core::Bytes raw;
     for (auto& [digest, place] : places) {
-      TRY_ASSIGN(const core::Bytes artifact, store::read_artifact(m_writer.reader(), digest));
+      TRY_ASSIGN(const core::Bytes artifact, store::read_artifact(m_reader, digest));
       place = {raw.size(), artifact.size()};
       raw.insert(raw.end(), artifact.begin(), artifact.end());
       m_artifacts.insert(digest);
@@ -327,7 +322,7 @@ class Assembly {
     core::CompressOptions options;
     options.level = k_pack_level;
     TRY_ASSIGN(const core::Bytes frame, core::compress(raw, options));
-    TRY_ASSIGN(const oci::Descriptor pack, put(oci::k_pack_type, frame));
+    TRY_ASSIGN(const oci::Descriptor pack, m_shelf.add(oci::k_pack_type, frame));
     table.pack = pack.digest;
     table.pack_size = pack.size;
     table.pack_raw_size = raw.size();
@@ -343,9 +338,9 @@ class Assembly {
                         0,
                         0};
     TRY_ASSIGN(const TritonLayers layers,
-               freeze_triton(m_writer.reader(), std::move(selection), m_request.name, target,
+               freeze_triton(m_reader, std::move(selection), m_request.name, target,
                              [&](std::string_view media_type, core::ByteView bytes) {
-                               return put(media_type, bytes);
+                               return m_shelf.add(media_type, bytes);
                              }));
     manifest.layers.insert(manifest.layers.end(), layers.layers.begin(), layers.layers.end());
     m_artifacts.insert(layers.artifacts.begin(), layers.artifacts.end());
@@ -357,11 +352,11 @@ class Assembly {
     return {};
   }
 
-  store::Writer& m_writer;
+  const store::Reader& m_reader;
   const ReleaseRequest& m_request;
+  Shelf& m_shelf;
   store::NewRelease m_new;
   oci::Index m_index;
-  std::set<core::Digest> m_blobs;
   std::set<core::Digest> m_artifacts;
   std::vector<ReleasedKernel> m_kernels;
   std::vector<ReleasedTriton> m_triton;
@@ -390,23 +385,42 @@ Result<CreatedRelease> create_release(store::Store& store, const ReleaseRequest&
   if (request.expires != 0 && request.expires <= request.created) {
     return fail(ErrorCode::usage, "release " + request.name + " would expire before it is made");
   }
+  // One release of a store at a time: serials must grow with what the releases hold.
+  static std::mutex one_at_a_time;
+  const std::scoped_lock making(one_at_a_time);
+
   CreatedRelease created;
-  // One transaction from the first look at the candidates to the release's row: what is chosen
-  // cannot change under it, and an interrupted run leaves no blob behind.
-  const auto body = [&](store::Writer& writer) -> Result<void> {
-    TRY(check_name(writer.reader(), request.name));
-    TRY_ASSIGN(auto selections, select_all(writer.reader(), request, created.notes));
-    Assembly assembly(writer, request);
+  TRY_ASSIGN(Shelf shelf, Shelf::open(store.path().parent_path()));
+  store::NewRelease made;
+  {
+    // All is chosen and read from one snapshot, so that nothing changes under it, and packed
+    // without holding up whoever publishes or tunes meanwhile: their changes are for the next
+    // release.
+    TRY_ASSIGN(const store::Reader reader, store.reader());
+    TRY(check_name(reader, request.name));
+    TRY_ASSIGN(auto selections, select_all(reader, request, created.notes));
+    Assembly assembly(reader, request, shelf);
     for (TargetSelection& selection : selections) {
       TRY(assembly.add_target(std::move(selection), on_kernel));
     }
-    TRY_ASSIGN(created.release, assembly.finish());
-    TRY(store::record_change(
-        writer, "release create", created.release.name,
-        {{"serial", created.release.serial}, {"index", created.release.index.text()}}));
+    TRY_ASSIGN(made, assembly.finish());
     created.kernels = assembly.take_kernels();
     created.triton = assembly.take_triton();
-    return {};
+  }
+  const auto body = [&](store::Writer& writer) -> Result<void> {
+    TRY(check_name(writer.reader(), request.name));
+    TRY(shelf.put(writer));
+    auto put = store::put_release(writer, made);
+    if (!put) {
+      return fail(put.error().code == ErrorCode::not_found
+                      ? put.error().with_context("what the release was made of was collected "
+                                                 "meanwhile: make it again")
+                      : put.error());
+    }
+    created.release = *std::move(put);
+    return store::record_change(
+        writer, "release create", created.release.name,
+        {{"serial", created.release.serial}, {"index", created.release.index.text()}});
   };
   TRY(store.write(body));
   return created;

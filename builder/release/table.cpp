@@ -123,6 +123,13 @@ class Candidates {
   std::map<Combination, std::map<Config, std::size_t>> m_by_config;
 };
 
+/// Three digits.
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
 /// Adds entries to one table and keeps count of what their artifacts need.
 class Selection {
  public:
@@ -148,6 +155,9 @@ class Selection {
                         {"backend", candidate.toolchain.backend},
                         {"compiler", candidate.toolchain.identity},
                         {"build_key", candidate.build_key.hex()}};
+    if (candidate.compile_ms > 0) {
+      entry.provenance.emplace("compile_seconds", number(candidate.compile_ms / 1000));
+    }
     if (const auto* proof = attestation(candidate, config); proof != nullptr && proof->good()) {
       std::string places;
       for (const std::string& place : proof->passed) {
@@ -185,13 +195,6 @@ std::string unusable(const store::Candidate* candidate, const core::Manifest& ma
     return "was built from another manifest: run `cubinary build --target " + target + "` again";
   }
   return {};
-}
-
-/// Three digits: how near the tolerance it came.
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
 }
 
 Result<void> add_tuned(const store::Reader& reader, const core::Manifest& manifest,

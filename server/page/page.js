@@ -111,6 +111,11 @@ async function winners() {
   ];
 }
 
+/// The assignments that all configs share: nothing tells them apart by those.
+function inCommon(configs) {
+  return configs.length < 2 ? [] : configs[0].split(" ").filter((word) => configs.every((config) => config.split(" ").includes(word)));
+}
+
 async function kernel(name) {
   const [rows, compare] = await Promise.all([
     get(`/api/v1/measurements?kernel=${encodeURIComponent(name)}`), losses(name)]);
@@ -138,7 +143,10 @@ async function kernel(name) {
     const failed = ours.filter((m) => m.status !== "ok");
     note.textContent = `${order.length} configs measured${order.length > most ? `, the fastest ${most} drawn` : ""}` +
       (failed.length ? `; not usable: ${distinct(failed, (m) => m.status).map((s) => `${failed.filter((m) => m.status === s).length} ${s}`).join(", ")}` : "");
-    plots.times(plot, "Time by config and GPU; the table below has the same numbers", order.slice(0, most), devices);
+    const common = inCommon(order.map((row) => row.config));
+    if (common.length) note.textContent += `; all with ${common.join(" ")}`;
+    const drawn = order.slice(0, most).map((row) => ({ ...row, config: row.config.split(" ").filter((word) => !common.includes(word)).join(" ") || row.config }));
+    plots.times(plot, "Time by config and GPU; the table below has the same numbers", drawn, devices);
     data.replaceChildren(table(`Measurements of ${name}`, [
       { title: "Config", code: true, value: (m) => shown(m.config) },
       { title: "GPU", value: (m) => m.device_class },
@@ -312,6 +320,6 @@ async function show() {
 window.addEventListener("hashchange", () => { show().then(() => main.focus({ preventScroll: true })); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 get("/api/v1/store/stats").then((stats) => {
-  document.getElementById("store").textContent = `${stats.kernels} kernels, ${stats.artifacts} artifacts, ${stats.measurements} measurements, ${stats.releases} releases`;
+  document.getElementById("store").textContent = ["kernel", "artifact", "measurement", "release"].map((what) => `${stats[`${what}s`]} ${what}${stats[`${what}s`] === 1 ? "" : "s"}`).join(", ");
 }).catch(() => {});
 show();

@@ -2,9 +2,15 @@
 """Other people's tools carry releases: skopeo copies them, Debian's docker-registry keeps them, and what
 arrives is byte for byte what was signed."""
 
+import base64
 import hashlib
+import http.server
 import json
 import os
+import subprocess
+import threading
+import time
+import urllib.parse
 import urllib.request
 
 import harness
@@ -17,12 +23,12 @@ MANIFEST_TYPES = ", ".join(["application/vnd.oci.image.index.v1+json",
 class Registry:
     """Debian's docker-registry on loopback, its data in a folder of the test's."""
 
-    def __init__(self, case):
-        folder = case.tmp / "registry"
+    def __init__(self, case, auth=""):
+        folder = case.tmp / f"registry-{len(list(case.tmp.glob('registry-*')))}"
         folder.mkdir()
         config = folder / "config.yml"
         config.write_text(f"version: 0.1\nlog:\n  level: info\nstorage:\n  filesystem:\n"
-                          f"    rootdirectory: {folder / 'data'}\nhttp:\n  addr: 127.0.0.1:0\n")
+                          f"    rootdirectory: {folder / 'data'}\nhttp:\n  addr: 127.0.0.1:0\n" + auth)
         # Its own settings may come from OTEL_ and REGISTRY_ variables: none of ours may reach it.
         env = {key: value for key, value in os.environ.items() if not key.startswith("REGISTRY_")}
         self.process = case.background(harness.find_tool("docker-registry"), "serve", config, env=env)
@@ -135,6 +141,100 @@ class FromALayout(Case):
         self.copy_release(self.from_layout, self.registry.reference)
         _, other = self.make_key("other.key")
         self.refused("verify", self.registry.source("r1"), "--key", other, status=1, says="key")
+
+
+class TokenService(http.server.BaseHTTPRequestHandler):
+    """What a Bearer challenge sends clients to: gives whoever shows the password a signed token for what they
+    ask. Class attributes: password, key, certificate (files), asked (scopes)."""
+
+    def do_GET(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)
+        basic = self.headers.get("Authorization", "")
+        if basic != "Basic " + base64.b64encode(self.password.encode()).decode():
+            self.send_error(401)
+            return
+        self.asked.append(query["scope"][0])
+        kind, name, actions = query["scope"][0].split(":")
+        now = int(time.time())
+        claims = {"iss": "test", "sub": "", "aud": query["service"][0], "exp": now + 300, "nbf": now - 60, "iat": now,
+                  "jti": "1", "access": [{"type": kind, "name": name, "actions": actions.split(",")}]}
+        der = subprocess.run(["openssl", "x509", "-in", self.certificate, "-outform", "DER"], check=True,
+                             capture_output=True).stdout
+        head = {"typ": "JWT", "alg": "ES256", "x5c": [base64.b64encode(der).decode()]}
+        text = ".".join(self.encode(json.dumps(part).encode()) for part in (head, claims))
+        signature = subprocess.run(["openssl", "dgst", "-sha256", "-sign", self.key], input=text.encode(), check=True,
+                                   capture_output=True).stdout
+        body = json.dumps({"token": text + "." + self.encode(self.raw(signature))}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @staticmethod
+    def encode(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    @staticmethod
+    def raw(der):
+        """The two numbers of an ECDSA signature in 32 bytes each, out of their DER sequence."""
+        first = der[4:4 + der[3]]
+        second = der[6 + der[3]:]
+        return b"".join(int.from_bytes(one, "big").to_bytes(32, "big") for one in (first, second))
+
+    def log_message(self, *_):
+        pass
+
+
+class WhoMayPull(Case):
+    """Registries that ask who pulls: by password, and by a token of a service of their own."""
+
+    PASSWORD = "puller:s3cret-of-the-test"
+    # The same password, as htpasswd -B writes it.
+    HTPASSWD = "puller:$2b$04$2Q.wKkJmJi4tWEF0yVm2TO/RkEA8VwoIMsrVcZW9WMKPh/WIl0qdO\n"
+
+    def setUp(self):
+        super().setUp()
+        self.export(self.store)
+
+    def check(self, registry, refused_says):
+        for tag in ("r1", self.signature_tag):
+            self.skopeo(f"oci:{self.tmp / 'layout'}:{tag}", registry.reference(tag), "--all", "--preserve-digests",
+                        "--dest-creds", self.PASSWORD)
+        fetch = ("fetch", registry.source("r1"), "--key", self.public, "--cache", self.tmp / "cache", "--target",
+                 "sm_90")
+        self.cubinary(*fetch, env={"CUBINARY_TOKEN": self.PASSWORD})
+        self.cubinary(*fetch, "--offline")
+        for token in ({}, {"CUBINARY_TOKEN": "puller:wrong"}, {"CUBINARY_TOKEN": "no-password"}):
+            refused = self.cubinary("fetch", registry.source("r1"), "--key", self.public, "--cache",
+                                    self.tmp / "empty", status=None, env=token)
+            self.assertNotEqual(refused.status, 0, token)
+            self.assertRegex(refused.stderr, refused_says)
+            self.assertNotIn("s3cret", refused.stderr)
+
+    def test_by_password(self):
+        users = self.tmp / "users"
+        users.write_text(self.HTPASSWD)
+        registry = Registry(self, f"auth:\n  htpasswd:\n    realm: here\n    path: {users}\n")
+        self.check(registry, "401|token|password")
+
+    def test_by_a_token_of_another_service(self):
+        harness.need_tools("openssl")
+        key, certificate = self.tmp / "token.key", self.tmp / "token.crt"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=test"], check=True,
+                       capture_output=True)
+        handler = type("Service", (TokenService,), {"password": self.PASSWORD, "key": key, "asked": [],
+                                                    "certificate": certificate})
+        service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        thread = threading.Thread(target=service.serve_forever)
+        thread.start()
+        self.addCleanup(lambda: (service.shutdown(), thread.join(), service.server_close()))
+        registry = Registry(self, "auth:\n  token:\n"
+                                  f"    realm: http://127.0.0.1:{service.server_address[1]}/token\n"
+                                  "    service: kernels\n    issuer: test\n"
+                                  f"    rootcertbundle: {certificate}\n")
+        self.check(registry, "401|token|password")
+        self.assertIn("repository:team/kernels:pull", handler.asked)
 
 
 class FromTheServer(Case):

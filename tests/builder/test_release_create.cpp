@@ -10,6 +10,8 @@
 #include "builder/release/view.hpp"
 #include "core/wire/codec.hpp"
 #include "core/wire/oci.hpp"
+#include "store/changes.hpp"
+#include "store/maintenance.hpp"
 #include "tests/builder/synthetic_store.hpp"
 
 using namespace cubinary;
@@ -167,6 +169,7 @@ TEST_CASE("winners ship as tuned entries with their time, device class and origi
   CHECK(tuned->confidence == 0.01);
   CHECK(tuned->provenance.at("driver") == "580.1");
   CHECK(tuned->provenance.at("product") == "Made-up GPU");
+  CHECK(tuned->provenance.at("compile_seconds") == "0.0125");
 }
 
 TEST_CASE("the same store content gives the same bytes") {
@@ -408,4 +411,50 @@ TEST_CASE("What a device found wrong does not ship untold") {
   fallback.status = store::MeasurementStatus::ok;
   measure(store, fallback);
   CHECK(builder::create_release(store, request("r3")).has_value());
+}
+
+TEST_CASE("others change the store while a release is packed, and the release is of before") {
+  const Scratch folder;
+  store::Store store = create_store(folder.path() / "s.db");
+  fill(store, scale_manifest(), {"sm_90", "sm_120"});
+  const auto alone = must(builder::create_release(store, request("alone")));
+
+  int published = 0;
+  const auto created =
+      must(builder::create_release(store, request("r1"), [&](const builder::ReleasedKernel&) {
+        if (published++ == 0) {
+          fill(store, attend_manifest(), {"sm_90"});
+        }
+        must(store.write([](store::Writer& writer) {
+          return store::record_change(writer, "test", "while it was packed", {});
+        }));
+      }));
+  CHECK(published == 2);
+  REQUIRE(created.kernels.size() == 2);
+  CHECK(created.kernels[0].kernel == "scale");
+  CHECK(created.kernels[1].kernel == "scale");
+  CHECK(created.release.serial == alone.release.serial + 1);
+  const auto after = must(builder::create_release(store, request("r2")));
+  CHECK(after.kernels.size() == 3);
+}
+
+TEST_CASE("a name taken while a release is packed is found taken, and nothing of it stays") {
+  const Scratch folder;
+  store::Store store = create_store(folder.path() / "s.db");
+  fill(store, scale_manifest(), {"sm_90"});
+  const auto first = must(builder::create_release(store, request("first")));
+  const auto blobs = [&] { return must(store::stats(store)).blob_bytes; };
+  const auto before = blobs();
+
+  const auto result =
+      builder::create_release(store, request("r1"), [&](const builder::ReleasedKernel&) {
+        must(store.write([&](store::Writer& writer) {
+          return store::put_tag(writer,
+                                {"r1", first.release.index, std::string(core::oci::k_index_type)});
+        }));
+      });
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == ErrorCode::exists);
+  CHECK(blobs() == before);
+  CHECK(must(store::list_releases(must(store.reader()))).size() == 1);
 }

@@ -474,6 +474,46 @@ class Hardship(Api):
         self.good("publish", "PUT", f"artifacts/{digest(lost)}", body=lost)
         self.assertTrue(self.good("admin", "POST", "store/fsck")["sound"])
 
+    def test_a_disk_that_is_full_in_earnest(self):
+        # A small file system of its own: the database, its log and its helpers fill it together.
+        if os.geteuid() != 0:
+            self.skipTest("only root may mount")
+        small = self.tmp / "small"
+        small.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "none", small], capture_output=True,
+                                 text=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("mounting is not allowed here: " + mounted.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", small], check=False)
+        whole = self.store
+        self.store = small / "s.cubinary"
+        self.cubinary("store", "backup", self.store, "--store", whole)
+        self.serve()
+        stored, lost, answer = [], None, None
+        for _ in range(20):
+            one = os.urandom(700_000)
+            answer = self.as_("publish", "PUT", f"artifacts/{digest(one)}", body=one)
+            if answer.status != 200:
+                lost = one
+                break
+            stored.append(one)
+        self.assertEqual((answer.status, answer.code()), (507, "disk_full"), answer)
+        self.assertGreater(len(stored), 0)
+        self.assertEqual(self.ask(f"/api/v1/artifacts/{digest(lost)}").status, 404)
+        self.assertEqual(self.stats()["artifacts"], len(stored))
+        for one in stored:
+            self.assertEqual(self.ask(f"/api/v1/artifacts/{digest(one)}").body, one)
+        self.check_healthy()
+        self.assertEqual(self.server.stop(), 0)
+        left = sorted(os.listdir(small))
+        self.assertEqual([name for name in left if not name.startswith("s.cubinary")], [])
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True, capture_output=True)
+        self.serve()
+        self.good("publish", "PUT", f"artifacts/{digest(lost)}", body=lost)
+        self.assertTrue(self.good("admin", "POST", "store/fsck")["sound"])
+        self.assertEqual(self.stats()["artifacts"], len(stored) + 1)
+        self.server.stop()
+
     def test_killed_while_publishing(self):
         acknowledged = {}
         for round_ in range(6):

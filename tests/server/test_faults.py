@@ -249,6 +249,39 @@ class SlowReaders(serving.Case):
         self.eventually(lambda: self.metric("http_in_flight") == 1)
 
 
+class SlowReadersOfHotBlobs(serving.Case):
+    store_arguments = ("--blobs", 1, 4 * MIB - 1000)
+
+    def test_they_take_no_worker_and_get_every_byte(self):
+        self.serve("--workers", 2)
+        blob = self.told["blobs"][0]
+        for _ in range(3):
+            whole = self.ask(f"/v2/cubinary/blobs/{blob}").body
+        peers = []
+        for _ in range(30):
+            peer = socket.socket()
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.settimeout(60)
+            peer.connect(("127.0.0.1", self.port))
+            peer.sendall(get(f"/v2/cubinary/blobs/{blob}".encode()))
+            peers.append(peer)
+        self.eventually(lambda: self.metric("http_in_flight") >= 30)
+        # What needs the store is answered beside them, by the two workers there are.
+        for _ in range(20):
+            self.assertEqual(self.ask("/v2/cubinary/manifests/r1").status, 200)
+        for number, peer in enumerate(peers):
+            if number % 3 == 0:
+                received = b""
+                while len(received) < len(whole) or not received.endswith(whole[-100:]):
+                    piece = peer.recv(1 << 20)
+                    self.assertTrue(piece, len(received))
+                    received += piece
+                self.assertEqual(received.split(b"\r\n\r\n", 1)[1], whole)
+            peer.close()
+        self.eventually(lambda: self.metric("http_in_flight") == 1)
+        self.check_healthy()
+
+
 class Memory(serving.Case):
     store_arguments = ("--blobs", 600, 200_000, "--blobs", 2, 24 * MIB)
 

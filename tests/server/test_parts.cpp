@@ -2,8 +2,11 @@
 // The small parts: cache, log, metrics, listening addresses, resolve parameters.
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <unistd.h>
 
 #include "core/base/json.hpp"
 #include "server/access_log.hpp"
@@ -17,10 +20,6 @@ using namespace cubinary;
 using namespace cubinary::server;
 
 namespace {
-
-std::shared_ptr<const CachedBlob> blob(std::size_t size) {
-  return std::make_shared<CachedBlob>(CachedBlob{"type", std::string(size, 'x')});
-}
 
 core::Digest name(int i) {
   return core::sha256(std::to_string(i));
@@ -36,25 +35,65 @@ Request resolve_request(std::vector<std::pair<std::string, std::string>> query) 
 
 TEST_CASE("The blob cache forgets the least recently used, and never exceeds its bound") {
   BlobCache cache(300, 100);
+  const auto keep = [](BlobCache& into, int i, std::size_t size) {
+    return into.keep(name(i), "type", core::as_bytes(std::string(size, 'x')));
+  };
   CHECK(cache.admits(100));
   CHECK_FALSE(cache.admits(101));
   for (int i = 0; i < 3; ++i) {
-    cache.insert(name(i), blob(100));
+    CHECK(keep(cache, i, 100)->media_type() == "type");
   }
   CHECK(cache.find(name(0)) != nullptr);
-  cache.insert(name(3), blob(100));
+  CHECK(keep(cache, 3, 100)->bytes() == std::string(100, 'x'));
   CHECK(cache.bytes() == 300);
   CHECK(cache.find(name(1)) == nullptr);
   CHECK(cache.find(name(0)) != nullptr);
-  CHECK(cache.find(name(3))->bytes.size() == 100);
-  cache.insert(name(4), blob(101));
+  CHECK(cache.find(name(3))->bytes().size() == 100);
+  CHECK(keep(cache, 4, 101)->bytes().size() == 101);
   CHECK(cache.find(name(4)) == nullptr);
   CHECK(cache.hits() == 3);
   CHECK(cache.misses() == 2);
 
   BlobCache off(0, 100);
-  off.insert(name(0), blob(10));
+  CHECK(keep(off, 0, 10)->bytes().size() == 10);
   CHECK(off.find(name(0)) == nullptr);
+}
+
+TEST_CASE("What was used past the cache's list is not the first to go") {
+  BlobCache cache(300, 100);
+  std::vector<std::shared_ptr<const CachedBlob>> blobs;
+  for (int i = 0; i < 3; ++i) {
+    blobs.push_back(cache.keep(name(i), "type", core::as_bytes(std::string(100, 'x'))));
+  }
+  blobs[0]->mark_used();
+  const auto more = cache.keep(name(3), "type", core::as_bytes(std::string(100, 'x')));
+  CHECK_FALSE(blobs[0]->forgotten());
+  CHECK(blobs[1]->forgotten());
+  CHECK(cache.holds(name(0)));
+  CHECK_FALSE(cache.holds(name(1)));
+
+  // Three that slow clients still hold beside three that are kept: nothing more comes in.
+  blobs.push_back(cache.keep(name(4), "type", core::as_bytes(std::string(100, 'x'))));
+  blobs.push_back(cache.keep(name(5), "type", core::as_bytes(std::string(100, 'x'))));
+  blobs.push_back(more);
+  CHECK_FALSE(cache.admits(100));
+  blobs.clear();
+  CHECK(cache.admits(100));
+}
+
+TEST_CASE("A large blob lies in a file that nobody can change, and reads the same") {
+  BlobCache cache(1U << 20U, 1U << 20U);
+  std::string content(100'000, 'a');
+  content.back() = 'z';
+  const auto blob = cache.keep(name(1), "type", core::as_bytes(content));
+  CHECK(blob->bytes() == content);
+  REQUIRE(blob->file() >= 0);
+  std::string read(content.size(), ' ');
+  CHECK(::pread(blob->file(), read.data(), read.size(), 0) == static_cast<ssize_t>(content.size()));
+  CHECK(read == content);
+  CHECK(::pwrite(blob->file(), "x", 1, 0) < 0);
+  CHECK(::ftruncate(blob->file(), 0) < 0);
+  CHECK(cache.keep(name(2), "type", core::as_bytes(std::string("small")))->file() < 0);
 }
 
 TEST_CASE("A log line is one JSON object whatever the client sent") {
@@ -96,9 +135,20 @@ TEST_CASE("Metrics add up") {
   CHECK(has(R"(cubinary_http_request_duration_seconds_bucket{route="blob",le="0.001"} 1)"));
   CHECK(has(R"(cubinary_http_request_duration_seconds_bucket{route="blob",le="30"} 1)"));
   CHECK(has(R"(cubinary_http_request_duration_seconds_bucket{route="blob",le="+Inf"} 2)"));
-  CHECK(has(R"(cubinary_http_request_duration_seconds_sum{route="blob"} 60.0007)"));
+  CHECK(text.find(R"(cubinary_http_request_duration_seconds_sum{route="blob"} 60.0007)") !=
+        std::string::npos);
   CHECK(has(R"(cubinary_http_request_duration_seconds_count{route="blob"} 2)"));
   CHECK(has("cubinary_store_bytes 42"));
+  CHECK(has("# TYPE cubinary_http_request_duration_seconds histogram"));
+  // What each thread counts apart is one sum to a scrape.
+  std::thread([&] {
+    metrics.count_request(Route::blob, 200, 10, std::chrono::seconds(0));
+    metrics.count_hot_hit();
+  }).join();
+  metrics.count_hot_hit();
+  const std::string later = metrics.text({.cache_hits = 5});
+  CHECK(later.find("cubinary_http_sent_bytes_total{route=\"blob\"} 160\n") != std::string::npos);
+  CHECK(later.find("cubinary_blob_cache_hits_total 7\n") != std::string::npos);
 }
 
 TEST_CASE("Listening addresses") {

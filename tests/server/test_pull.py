@@ -99,6 +99,30 @@ class Registry(serving.Case):
             self.assertEqual(answer.headers["content-type"], "application/json")
         self.assertIn('did you mean "r1"', self.ask("/v2/cubinary/manifests/r11").message())
 
+    def test_a_hot_blob_is_answered_as_a_cold_one(self):
+        # Once from the store, then from memory by a worker, then by the loop's short cut: the same answer.
+        connection = self.connection()
+        for path in [f"/v2/cubinary/blobs/{self.told['r1']['packs'][0]}", f"/api/v1/blobs/{self.told['r1']['packs'][0]}",
+                     f"/v2/cubinary/manifests/{self.told['r1']['index']}"]:
+            hits = self.metric("blob_cache_hits_total")
+            answers = [self.ask(path, connection=connection) for _ in range(5)]
+            for answer in answers:
+                self.assertEqual(answer.status, 200)
+                self.assertEqual(answer.body, answers[0].body)
+                self.assertEqual({key: value for key, value in answer.headers.items() if key.lower() != "date"},
+                                 {key: value for key, value in answers[0].headers.items() if key.lower() != "date"})
+            self.assertGreaterEqual(self.metric("blob_cache_hits_total") - hits, 3)
+            # The short cut is for plain requests alone.
+            etag = answers[0].headers["etag"]
+            self.assertEqual(self.ask(path, connection=connection, If_None_Match=etag).status, 304)
+            part = self.ask(path, connection=connection, Range="bytes=3-9")
+            self.assertEqual((part.status, part.body), (206, answers[0].body[3:10]))
+            self.assertEqual(self.ask(path, method="HEAD", connection=connection).status, 200)
+            self.assertEqual(self.ask(path, connection=connection, Authorization="Bearer wrong").status, 401)
+            self.assertEqual(self.ask(path, connection=connection, Host="evil.example").status, 421)
+        log = (self.tmp / "access.log").read_text
+        self.eventually(lambda: log().count("/api/v1/blobs/") >= 10)
+
     def test_conditions(self):
         pack = self.told["r1"]["packs"][0]
         connection = self.connection()

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -83,6 +84,50 @@ class Remote(RemoteCase):
                          (self.tmp / "here" / "index.json").read_text())
         again = self.remote("export", self.tmp / "there", "--release", "r2", "--json").json()
         self.assertEqual(again["blobs_written"], 0)
+
+    def leaves(self, *words):
+        """Every command below these words that has no commands of its own, with its help."""
+        text = self.cubinary(*words, "--help").stdout
+        names = re.findall(r"(?m)^  (\w[\w-]*) ", text[text.index("Subcommands:"):]) if "Subcommands:" in text else []
+        if not names:
+            return {words: text}
+        found = {}
+        for name in names:
+            found.update(self.leaves(*words, name))
+        return found
+
+    def test_every_command_with_a_store_takes_a_server_or_says_why_not(self):
+        commands = {words: text for words, text in self.leaves().items() if re.search(r"(?m)^ +--store ", text)}
+        self.assertGreater(len(commands), 15)
+        without = sorted(" ".join(words) for words, text in commands.items() if "--server" not in text)
+        self.assertEqual(without, ["serve"])
+        self.refused("serve", "--server", self.url, status=2, says=["--store", "owns the file"])
+        # And each of the others gets as far as asking the server: a wrong one is named.
+        nobody = f"http://127.0.0.1:{harness.free_port()}"
+        for words, text in commands.items():
+            if "--server" in text:
+                self.assertIn("--token-file", text, words)
+        self.refused("release", "list", "--server", nobody + "/path", status=2, says="--server")
+
+    def test_revoke(self):
+        self.cubinary("keygen", self.tmp / "key")
+        told = self.remote("release", "revoke", "r1", self.told["r1"]["packs"][0], "--key", self.tmp / "key",
+                           "--reason", "wrong for odd sizes")
+        self.assertIn(f"revoked {self.told['r1']['index']}", told.stdout)
+        self.assertIn("revocation list 1: 2 digests", told.stdout)
+        # The next list holds the first and grows; what the server serves is signed by this key.
+        more = self.remote("release", "revoke", "r2", "--key", self.tmp / "key", "--json").json()
+        self.assertEqual((more["serial"], len(more["revoked"])), (2, 3))
+        listed = self.ask("/api/v1/revocations").json()
+        self.assertEqual({one["digest"] for one in listed["revoked"]},
+                         {self.told["r1"]["index"], self.told["r1"]["packs"][0], self.told["r2"]["index"]})
+        self.refused("release", "revoke", "r9", "--key", self.tmp / "key", "--server", self.url, "--token-file",
+                     self.token_file, status=1, says="r9")
+        # Who may not publish may not revoke.
+        reader = self.tmp / "reader"
+        reader.write_text(self.told["token"])
+        self.refused("release", "revoke", "r1", "--key", self.tmp / "key", "--server", self.url, "--token-file", reader,
+                     status=1, says="publish")
 
     def test_backup_fsck_gc(self):
         told = self.remote("store", "backup", self.tmp / "copy.db", "--json").json()
