@@ -2,6 +2,9 @@
 """What a caller may pass where a kernel takes a pointer: torch tensors, and anything with
 `__cuda_array_interface__` (CuPy, Numba, JAX)."""
 
+import ctypes
+import functools
+import os
 import sys
 from typing import NamedTuple, Optional
 
@@ -34,6 +37,7 @@ _TYPESTRS = {
     "u8": ("u1",),
     "bool": ("b1",),
 }
+CURRENT = -1  # torch's current stream
 _names = {}  # torch dtype -> canonical name, filled when torch is there
 
 
@@ -45,7 +49,8 @@ class Array(NamedTuple):
     dtypes: tuple  # the canonical names it may be taken for
     shown: str  # how its dtype is called where it comes from
     device: Optional[int]  # None: unknown
-    stream: Optional[int]  # the stream its producer names
+    stream: Optional[int]  # the stream its content is ready on, or CURRENT; None: any
+    readonly: bool
 
 
 def torch():
@@ -73,8 +78,8 @@ def describe(name, value):
                 "pass .contiguous()"
             )
         dtype = _torch_names(module).get(value.dtype)
-        return Array(value.data_ptr(), value.numel() * value.element_size(),
-                     (dtype,) if dtype else (), str(value.dtype), value.device.index, None)  # fmt: skip
+        return Array(value.data_ptr(), value.numel() * value.element_size(), (dtype,) if dtype else (),
+                     str(value.dtype), value.device.index, CURRENT, False)  # fmt: skip
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None:
         raise ArgumentError(
@@ -84,26 +89,52 @@ def describe(name, value):
     typestr = interface["typestr"]
     if typestr[0] == ">":
         raise ArgumentError(f"{name} is big-endian ({typestr})")
-    item = int(typestr[2:])
-    count, strides = item, interface.get("strides")
-    for extent, stride in zip(reversed(interface["shape"]), reversed(strides or ())):
-        if stride != count and extent > 1:
-            raise ArgumentError(f"{name} is not contiguous (strides {strides}): pass a copy")
-        count *= extent
+    if interface.get("mask") is not None:
+        raise ArgumentError(f"{name} has a mask: pass its data")
+    item, shape, strides = int(typestr[2:]), interface["shape"], interface.get("strides")
     size = item
-    for extent in interface["shape"]:
+    for extent in shape:
         size *= extent
+    count = item
+    for extent, stride in zip(reversed(shape), reversed(strides or ())):
+        if stride != count and extent > 1 and size:
+            raise ArgumentError(f"{name} is not contiguous (shape {shape}, strides {strides}): pass a copy")
+        count *= extent
     kinds = tuple(name for name, texts in _TYPESTRS.items() if typestr[1:] in texts)
-    return Array(interface["data"][0] or 0, size, kinds, typestr, None, interface.get("stream"))
+    pointer, readonly = interface["data"]
+    return Array(pointer or 0, size, kinds, typestr, _device(value), interface.get("stream"), bool(readonly))
+
+
+def _device(value):
+    """The number of the GPU that a producer says its array is on, by DLPack's protocol; None: it says nothing."""
+    ask = getattr(value, "__dlpack_device__", None)
+    return ask()[1] if ask is not None else None
 
 
 def current_stream(device):
-    """torch's current stream of a device, as a number; 0 without torch."""
-    module = torch()
+    """torch's current stream of a device, as a number; 0, the default one, without torch."""
+    module = _torch_on_gpu()
     return module.cuda.current_stream(device).cuda_stream if module is not None else 0
 
 
 def current_device():
-    """torch's current device; None without torch."""
+    """The GPU a launch of this thread goes to: torch's, else that of the current context, else 0, as libcubinary does."""
+    module = _torch_on_gpu()
+    if module is not None:
+        return module.cuda.current_device()
+    driver, number = _driver(), ctypes.c_int()
+    return number.value if driver is not None and driver.cuCtxGetDevice(ctypes.byref(number)) == 0 else 0
+
+
+def _torch_on_gpu():
+    """torch, once it has used a GPU: before, and in a build of it that cannot, it has no stream to be current."""
     module = torch()
-    return module.cuda.current_device() if module is not None else None
+    return module if module is not None and module.cuda.is_initialized() else None
+
+
+@functools.cache
+def _driver():
+    try:
+        return ctypes.CDLL(os.environ.get("CUBINARY_LIBCUDA") or "libcuda.so.1")
+    except OSError:
+        return None

@@ -164,15 +164,13 @@ class Kernel:
         self._last = self._resolve(arrays.current_device(), aligned)
 
     def __call__(self, *values, stream=None, workspace=None, **named):
-        """Launches on `stream` (a number or an object with cuda_stream); None: torch's current stream.
+        """Launches on `stream` (a number, or an object with cuda_stream, as torch has, or ptr, as CuPy has); None:
+        torch's current stream, or the one that the arrays name. Arrays of several streams need `stream`.
 
         workspace: a buffer of at least info.workspace_size bytes; None: torch allocates it.
         """
-        resolved, slots, device, producer = self._bind(values, named)
-        if stream is None:
-            number = producer if producer is not None else arrays.current_stream(device)
-        else:
-            number = getattr(stream, "cuda_stream", stream)
+        resolved, slots, device, streams = self._bind(values, named)
+        number = self._choose(stream, streams, device)
         size = resolved.workspace_size
         if size:
             workspace = self._workspace(workspace, size)
@@ -191,9 +189,9 @@ class Kernel:
         return self._last.info()
 
     def _bind(self, values, named):
-        """(resolved, packed values, device, the producers' stream) of a call."""
+        """(resolved, packed values, device, {stream: argument whose content is ready on it}) of a call."""
         given = self._by_position(values, named)
-        slots, alignments, device, stream = [], [], None, None
+        slots, alignments, device, streams = [], [], None, {}
         for argument, value in zip(self.arguments, given):
             alignment = 0
             if argument.is_pointer:
@@ -202,7 +200,9 @@ class Kernel:
                     array = arrays.describe(argument.name, value)
                     self._check(argument, array)
                     pointer = array.pointer
-                    stream = array.stream if array.stream is not None else stream
+                    if array.stream is not None:
+                        # 1 is the legacy default stream, as 0 is.
+                        streams.setdefault(0 if array.stream == 1 else array.stream, argument.name)
                     if array.device is not None:
                         if device is not None and array.device != device:
                             raise ArgumentError(
@@ -220,12 +220,26 @@ class Kernel:
         current = arrays.current_device()
         if device is not None and device != current:
             raise ArgumentError(
-                f"{self._name}: the tensors are on cuda:{device}, the current device is cuda:{current}: "
-                f"call inside `with torch.cuda.device({device})`"
+                f"{self._name}: the arrays are on cuda:{device}, the current device is cuda:{current}: make "
+                f"cuda:{device} the current one (in torch: `with torch.cuda.device({device})`)"
             )
         self._last = resolved = self._resolve(current, tuple(alignments))
-        # (1 and 2 are the legacy and the per-thread default stream, as the driver numbers them too.)
-        return resolved, slots, current, stream
+        return resolved, slots, current, streams
+
+    def _choose(self, stream, streams, device):
+        """The stream to launch on, as a number."""
+        if stream is not None:
+            return getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
+        if arrays.CURRENT in streams:
+            name, current = streams.pop(arrays.CURRENT), arrays.current_stream(device)
+            streams = {current: name, **streams}
+        if len(streams) > 1:
+            (first, one), (second, other), *_ = streams.items()
+            raise ArgumentError(
+                f"{self._name}: {one} is ready on stream {first:#x}, {other} on stream {second:#x}: let one wait for "
+                "the other, and say where to launch (stream=)"
+            )
+        return next(iter(streams)) if streams else arrays.current_stream(device)
 
     def _by_position(self, values, named):
         if len(values) > len(self.arguments):
@@ -251,6 +265,10 @@ class Kernel:
             raise ArgumentError(f"{where} is {array.shown}, {argument.dtype} is needed")
         if array.bytes < argument.buffer_bytes:
             raise ArgumentError(f"{where} has {array.bytes} bytes, {argument.buffer_bytes} are needed for these sizes")
+        if array.readonly and argument.kind != "in":
+            raise ArgumentError(f"{where} is read-only, and the kernel writes it")
+        if array.pointer % argument.alignment:
+            raise ArgumentError(f"{where} is at {array.pointer:#x}, which is no multiple of {argument.alignment} bytes")
 
     def _pack(self, argument, value):
         where = f"{self._name}: {argument.name}"

@@ -2,6 +2,7 @@
 """The Python client over libcubinary and the recording driver: what reaches the driver, what is refused."""
 
 import ctypes
+import math
 import os
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 
 TESTS = pathlib.Path(os.environ["CUBINARY_TESTS"])
@@ -24,11 +26,53 @@ from cubinary import arrays, client  # noqa: E402
 class Buffer:
     """What CuPy and Numba show of an array on the device."""
 
-    def __init__(self, pointer, shape, typestr="<f4", strides=None, stream=None):
+    def __init__(self, pointer, shape, typestr="<f4", strides=None, stream=None, readonly=False, **more):
         self.__cuda_array_interface__ = {
-            "data": (pointer, False), "shape": shape, "typestr": typestr, "strides": strides, "version": 3,
-            "stream": stream,
+            "data": (pointer, readonly), "shape": shape, "typestr": typestr, "strides": strides, "version": 3,
+            "stream": stream, **more,
         }  # fmt: skip
+
+
+class Torch(types.ModuleType):
+    """As much of torch as the client asks for, on GPUs 0 and 1."""
+
+    class Dtype(str):
+        pass
+
+    class Tensor:
+        def __init__(self, pointer, shape, dtype="float32", device="cuda:0", contiguous=True):
+            self.shape, self.device, self.is_cuda = shape, types.SimpleNamespace(index=0), device.startswith("cuda")
+            self.device = type("device", (), {"index": int(device[-1]) if self.is_cuda else None,
+                                              "__str__": lambda _: device})()  # fmt: skip
+            self.dtype, self._pointer, self._contiguous = Torch.made.__dict__[dtype], pointer, contiguous
+
+        def data_ptr(self):
+            return self._pointer
+
+        def numel(self):
+            return math.prod(self.shape)
+
+        def element_size(self):
+            return {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "complex64": 8}[self.dtype]
+
+        def is_contiguous(self):
+            return self._contiguous
+
+        def stride(self):
+            return tuple(2 * n for n in self.shape)
+
+    def __init__(self, initialised=True):
+        super().__init__("torch")
+        Torch.made, self.device, self.stream, self.allocated = self, 0, 0x5000, []
+        for name in ("float32", "float16", "bfloat16", "uint8", "complex64"):
+            setattr(self, name, Torch.Dtype(name))
+        self.cuda = types.SimpleNamespace(
+            is_initialized=lambda: initialised, current_device=lambda: self.device,
+            current_stream=lambda device: types.SimpleNamespace(cuda_stream=self.stream + device))  # fmt: skip
+
+    def empty(self, size, dtype, device):
+        self.allocated.append((size, str(dtype), device))
+        return Torch.Tensor(0x40000, (size,), dtype)
 
 
 class Case(unittest.TestCase):
@@ -106,7 +150,7 @@ class Launch(Case):
         self.assertIn(b"fedcba9876543210".hex(), self.launches()[0])
 
     def test_an_empty_problem_launches_nothing(self):
-        self.scale(n=0)(Buffer(0, (0,)), Buffer(0, (0,)))
+        self.scale(n=0)(Buffer(0, (0,)), Buffer(0, (0, 7), strides=(1, 9)))
         self.assertEqual(self.launches(), [])
 
     def test_prepare_then_capture(self):
@@ -149,6 +193,60 @@ class Launch(Case):
             self.scale()
 
 
+class WithTorch(Case):
+    def setUp(self):
+        super().setUp()
+        self.torch = sys.modules["torch"] = Torch()
+        self.addCleanup(sys.modules.pop, "torch")
+        self.addCleanup(arrays._names.clear)
+        arrays._names.clear()
+        self.y, self.x = Torch.Tensor(0x10000, (1024,)), Torch.Tensor(0x20000, (8, 128))
+
+    def test_tensors_go_to_the_current_stream(self):
+        kernel = self.scale()
+        kernel(self.y, self.x, 3.0)
+        self.torch.stream = 0x6000
+        kernel(self.y, self.x, 3.0)
+        kernel(self.y, self.x, 3.0, stream=types.SimpleNamespace(cuda_stream=0x7000))
+        kernel(self.y, self.x, 3.0, stream=types.SimpleNamespace(ptr=0x8000))
+        for line, stream in zip(self.launches(), ("0x5000", "0x6000", "0x7000", "0x8000"), strict=True):
+            self.assertIn(f"stream={stream} ", line)
+            self.assertIn("params=0000000000010000,0000000000020000,", line)
+
+    def test_its_workspace(self):
+        kernel = self.release.kernel("split", T="f32", n=4096)
+        kernel(Torch.Tensor(0x10000, (4096,)), None, b"0123456789abcdef", 5)
+        self.assertEqual(self.torch.allocated, [(kernel.info.workspace_size, "uint8", "cuda")])
+
+    def test_refused(self):
+        kernel, tensor = self.scale(), Torch.Tensor
+        self.refused("y is on cpu: move it to the GPU", kernel, tensor(0x10000, (1024,), device="cpu"), self.x)
+        self.refused("y is not contiguous (shape (1024,), strides (2048,)): pass .contiguous()", kernel,
+                     tensor(0x10000, (1024,), contiguous=False), self.x)  # fmt: skip
+        self.refused("y is bfloat16, f32 is needed", kernel, tensor(0x10000, (1024,), "bfloat16"), self.x)
+        self.refused("y is complex64, f32 is needed", kernel, tensor(0x10000, (1024,), "complex64"), self.x)
+        self.refused("y has 4092 bytes, 4096 are needed", kernel, tensor(0x10000, (1023,)), self.x)
+        self.refused("x is on cuda:1, an argument before it on cuda:0", kernel, self.y,
+                     tensor(0x20000, (1024,), device="cuda:1"))  # fmt: skip
+        self.torch.device = 1
+        self.refused("on cuda:0, the current device is cuda:1", kernel, self.y, self.x)
+
+    def test_arrays_of_others_beside_tensors(self):
+        kernel = self.scale()
+        self.torch.stream = 0
+        kernel(self.y, Buffer(0x20000, (1024,), stream=1))  # both are the default stream
+        self.torch.stream = 0x5000
+        self.refused("y is ready on stream 0x5000, x on stream 0x9", kernel, self.y, Buffer(0x20000, (1024,), stream=9))
+        kernel(self.y, Buffer(0x20000, (1024,), stream=9), stream=9)
+        self.assertEqual(len(self.launches()), 2)
+
+    def test_a_torch_that_has_no_gpu_is_left_alone(self):
+        sys.modules["torch"] = torch = Torch(initialised=False)
+        torch.cuda.current_device = torch.cuda.current_stream = None  # the real one raises
+        self.scale()(Buffer(0x10000, (1024,)), Buffer(0x20000, (1024,)))
+        self.assertIn("stream=(nil)", self.launches()[0])
+
+
 class Refusals(Case):
     def test_buffers(self):
         kernel = self.scale()
@@ -156,6 +254,15 @@ class Refusals(Case):
         self.refused("f32 is needed", kernel, Buffer(0x10000, (1024,), "<f2"), x)
         self.refused("4096 are needed", kernel, Buffer(0x10000, (1023,)), x)
         self.refused("not contiguous", kernel, Buffer(0x10000, (32, 32), strides=(256, 4)), x)
+        self.refused("at 0x10002, which is no multiple of 4 bytes", kernel, Buffer(0x10002, (1024,)), x)
+        self.refused("y is read-only, and the kernel writes it", kernel, Buffer(0x10000, (1024,), readonly=True), x)
+        kernel(Buffer(0x10000, (1024,)), Buffer(0x20000, (1024,), readonly=True))
+        self.refused("y has a mask", kernel, Buffer(0x10000, (1024,), mask=x), x)
+        self.refused("ready on stream 0x7, x on stream 0x8", kernel, Buffer(0x10000, (1024,), stream=7),
+                     Buffer(0x20000, (1024,), stream=8))  # fmt: skip
+        elsewhere = Buffer(0x10000, (1024,))
+        elsewhere.__dlpack_device__ = lambda: (2, 1)
+        self.refused("on cuda:1, the current device is cuda:0", kernel, elsewhere, x)
         self.refused("big-endian", kernel, Buffer(0x10000, (1024,), ">f4"), x)
         self.refused("__cuda_array_interface__", kernel, [1.0], x)
         self.refused("must not be None", kernel, None, x)
