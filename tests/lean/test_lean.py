@@ -145,6 +145,22 @@ class Lean(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("10 artifacts", done.stdout)
 
+    def test_the_static_program_needs_not_even_libc(self):
+        if not os.path.exists(STATIC):
+            self.skipTest("this build made no static cubinary-fetch (the release preset does)")
+        empty = os.path.join(self.dir, "empty")
+        for folder in ("proc", "dev", "release", "program", "cache"):
+            os.makedirs(os.path.join(empty, folder))
+        cache = os.path.join(self.dir, "static-cache")
+        os.makedirs(cache)
+        command = ["/program/cubinary-fetch-static", "/release/layout", "--key", "/release/key.pub", "--cache", "/cache"]
+        fetched = self.lean(*command, cache=cache, root=empty)
+        self.assertEqual(fetched.returncode, 0, fetched.stderr)
+        self.assertIn("10 artifacts", fetched.stdout)
+        again = self.lean(*command, "--offline", cache=cache, root=empty)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("0 of 4 packs received", again.stdout)
+
     def test_program(self):
         cache = os.path.join(self.dir, "cache")
         os.makedirs(cache, exist_ok=True)
