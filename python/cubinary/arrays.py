@@ -23,19 +23,20 @@ _TORCH_DTYPES = {
     "u8": "uint8",
     "bool": "bool",
 }
-# Types NumPy has no name for travel as raw bytes of the same size, or as unsigned integers.
+# By what `typestr` says after the byte order. Types NumPy has no name for travel as raw bytes of the same size, or as
+# unsigned integers.
 _TYPESTRS = {
-    "f64": ("f8",),
-    "f32": ("f4",),
-    "f16": ("f2",),
-    "bf16": ("V2", "u2"),
-    "f8_e4m3": ("V1", "u1"),
-    "f8_e5m2": ("V1", "u1"),
-    "i64": ("i8",),
-    "i32": ("i4",),
-    "i8": ("i1",),
-    "u8": ("u1",),
-    "bool": ("b1",),
+    "f8": ("f64",),
+    "f4": ("f32",),
+    "f2": ("f16",),
+    "V2": ("bf16",),
+    "u2": ("bf16",),
+    "V1": ("f8_e4m3", "f8_e5m2"),
+    "u1": ("f8_e4m3", "f8_e5m2", "u8"),
+    "i8": ("i64",),
+    "i4": ("i32",),
+    "i1": ("i8",),
+    "b1": ("bool",),
 }
 CURRENT = -1  # torch's current stream
 _names = {}  # torch dtype -> canonical name, filled when torch is there
@@ -100,9 +101,8 @@ def describe(name, value):
         if stride != count and extent > 1 and size:
             raise ArgumentError(f"{name} is not contiguous (shape {shape}, strides {strides}): pass a copy")
         count *= extent
-    kinds = tuple(name for name, texts in _TYPESTRS.items() if typestr[1:] in texts)
     pointer, readonly = interface["data"]
-    return Array(pointer or 0, size, kinds, typestr, _device(value), interface.get("stream"), bool(readonly))
+    return Array(pointer or 0, size, _TYPESTRS.get(typestr[1:], ()), typestr, _device(value), interface.get("stream"), bool(readonly))
 
 
 def _device(value):

@@ -14,6 +14,8 @@ from .errors import ArgumentError, Error
 # What a kernel's code may rely on grows no further than this; more would only split one case in two.
 _MAX_ALIGNMENT = 256
 _REQUIRE = {"any": 0, "exact": 1, "nearest-shape": 2, "other-class": 3}
+_ARGS = ctypes.POINTER(library.Arg)
+_scratch = threading.local()
 _FORMATS = {"f64": "<d", "f32": "<f", "f16": "<e", "i64": "<q", "i32": "<i", "i8": "<b", "u8": "<B", "bool": "<?"}
 
 
@@ -244,6 +246,8 @@ class Kernel:
     def _by_position(self, values, named):
         if len(values) > len(self.arguments):
             raise ArgumentError(f"{self._name} takes {len(self.arguments)} arguments ({self._names()}), not {len(values)}")
+        if not named and len(values) == len(self.arguments):
+            return values
         given = dict(zip((argument.name for argument in self.arguments), values))
         for name, value in named.items():
             if name in given:
@@ -340,13 +344,23 @@ class _Resolved:
         return tuple(result)
 
     def launch(self, slots, stream):
-        args = (library.Arg * len(slots))()
-        buffers = []  # must outlive the call
-        for arg, data in zip(args, slots):
-            if data is not None:
-                buffer = ctypes.create_string_buffer(data, len(data))
-                buffers.append(buffer)
-                arg.data, arg.size = ctypes.addressof(buffer), len(data)
+        # Values and the table of where they lie, in one piece of memory that the thread keeps: the library has read
+        # them when it returns.
+        at = 16 * len(slots)
+        needed = at + sum(len(data) + 8 for data in slots if data is not None)
+        memory = getattr(_scratch, "memory", None)
+        if memory is None or len(memory) < needed:
+            memory = _scratch.memory = ctypes.create_string_buffer(max(needed, 1024))
+        base, table = ctypes.addressof(memory), []
+        for data in slots:
+            if data is None:
+                table += (0, 0)
+            else:
+                memory[at : at + len(data)] = data
+                table += (base + at, len(data))
+                at += (len(data) + 7) & ~7
+        struct.pack_into(f"={len(table)}Q", memory, 0, *table)
+        args = ctypes.cast(memory, _ARGS)
         library.check(library.load().cubinary_launch(self.handle, args, len(slots), stream or None))
 
     def __del__(self):

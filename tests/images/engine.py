@@ -150,8 +150,8 @@ class Image:
     def run(self, *command, status=0, timeout=120, **options):
         """Runs it to its end; gives its output, both streams as one text."""
         with self.running(*command, **options) as process:
-            ended = process.process.wait(timeout)
-            process._reader.join(timeout)
+            process.process.wait(timeout)
+            ended = process.stop()
             text = process.text()
         if ended != status:
             raise AssertionError(f"{process.command} ended with {ended}, not {status}:\n{text}")
