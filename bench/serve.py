@@ -108,6 +108,7 @@ def main():
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", type=lambda text: [int(one) for one in text.split(",")], default=SIZES)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     tool("wrk"), tool("nginx")
@@ -119,7 +120,7 @@ def main():
     running = []
     try:
         store = folder / "store.cubinary"
-        sized = [argument for size in SIZES for argument in ("--blobs", "1", str(size))]
+        sized = [argument for size in options.sizes for argument in ("--blobs", "1", str(size))]
         told = json.loads(subprocess.run([options.tests / "make_test_store", store, *sized], check=True,
                                          capture_output=True, text=True).stdout)
         server = subprocess.Popen([options.bin / "cubinary", "serve", "--store", store, "--listen",
@@ -139,7 +140,7 @@ def main():
         time.sleep(1)
 
         results = []
-        for size, digest in zip(SIZES, told["blobs"]):
+        for size, digest in zip(options.sizes, told["blobs"]):
             sides = {"cubinary": f"http://127.0.0.1:{port}/v2/cubinary/blobs/{digest}",
                      "nginx": f"http://127.0.0.1:18422/{digest}",
                      "registry": f"http://127.0.0.1:18423/v2/cubinary/blobs/{digest}"}

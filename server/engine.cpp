@@ -29,7 +29,7 @@ std::string_view http_date() {
 
 constexpr std::string_view k_note_gone = "the client is gone or too slow";
 /// As much of an answer leaves before others have their turn.
-constexpr std::uint64_t k_turn_bytes = 1U << 20U;
+constexpr std::uint64_t k_turn_bytes = 8U << 20U;
 constexpr auto k_stall_time = std::chrono::seconds(10);
 
 /// What follows the date in a head, without the empty line.
