@@ -108,9 +108,27 @@ class Release:
                 axes[key] = value.__index__()
             else:
                 raise ArgumentError(f"{key}={value!r}: a dtype's name (text) or a size (int) is needed")
+        return Kernel(self._live(), name, interface, require, types, axes)
+
+    def prefetch(self, *kernels, wait=False):
+        """Begins to fetch and verify in the background: kernels by name or glob, or all there is for this machine's GPUs.
+
+        Call it first thing, so that it goes on while CUDA initialises. wait: until all of it is there and in the cache.
+        """
+        opened = self._live()
+        opened.prefetch([_text(kernel) for kernel in kernels])
+        if wait:
+            opened.prefetch_wait()
+
+    @property
+    def stats(self):
+        """What happened since it was opened, as a dict: cache_hits, fetched_bytes, load_milliseconds, …"""
+        return self._live().stats()
+
+    def _live(self):
         if self._opened is None:
             raise Error("usage", "the release is closed")
-        return Kernel(self._opened, name, interface, require, types, axes)
+        return self._opened
 
     def close(self):
         """Ends its use here. Kernels made from it stay usable."""
@@ -140,6 +158,18 @@ class _Opened:
         handle = c_void_p()
         library.check(library.load().cubinary_resolve(self._handle, byref(query), byref(handle)))
         return _Resolved(handle)
+
+    def prefetch(self, kernels):
+        globs = (c_char_p * len(kernels))(*kernels)
+        library.check(library.load().cubinary_prefetch(self._handle, globs, len(kernels)))
+
+    def prefetch_wait(self):
+        library.check(library.load().cubinary_prefetch_wait(self._handle))
+
+    def stats(self):
+        found = library.make(library.Stats)
+        library.check(library.load().cubinary_get_stats(self._handle, byref(found)))
+        return {field: getattr(found, field) for field, *_ in found._fields_ if field != "size"}
 
     def __del__(self):
         library.load().cubinary_close(self._handle)

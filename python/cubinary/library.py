@@ -90,9 +90,29 @@ class ArgumentInfo(Structure):
     ]
 
 
+class Stats(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("cache_hits", c_uint64),
+        ("cache_misses", c_uint64),
+        ("cache_bytes", c_uint64),
+        ("packs_fetched", c_uint64),
+        ("fetched_bytes", c_uint64),
+        ("loads", c_uint64),
+        ("loaded_bytes", c_uint64),
+        ("damaged", c_uint64),
+        ("fetch_milliseconds", c_double),
+        ("load_milliseconds", c_double),
+        ("compile_seconds_avoided", c_double),
+    ]
+
+
 _FUNCTIONS = {
     "cubinary_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
     "cubinary_close": (None, [c_void_p]),
+    "cubinary_prefetch": (c_int, [c_void_p, POINTER(c_char_p), c_size_t]),
+    "cubinary_prefetch_wait": (c_int, [c_void_p]),
+    "cubinary_get_stats": (c_int, [c_void_p, POINTER(Stats)]),
     "cubinary_resolve": (c_int, [c_void_p, POINTER(Query), POINTER(c_void_p)]),
     "cubinary_kernel_free": (None, [c_void_p]),
     "cubinary_prepare": (c_int, [c_void_p]),

@@ -184,6 +184,18 @@ class Launch(Case):
         self.assertEqual(failures, [])
         self.assertEqual(len(self.launches()), 400)
 
+    def test_prefetch_and_stats(self):
+        cache = self.dir / "prefetched"
+        with cubinary.open(self.dir / "layout", keys=self.dir / "release.pub", cache=cache) as release:
+            release.prefetch("sca*", wait=True)
+            release.kernel("scale", T="f32", n=1024)(Buffer(0x10000, (1024,)), Buffer(0x20000, (1024,)))
+            stats = release.stats
+        self.assertEqual((stats["packs_fetched"], stats["loads"], stats["damaged"]), (1, 1, 0))
+        self.assertGreater(stats["fetched_bytes"], 0)
+        with self.assertRaises(cubinary.Error) as caught:
+            release.prefetch()
+        self.assertIn("closed", str(caught.exception))
+
     def test_kernels_outlive_their_release(self):
         kernel = self.scale()
         self.release.close()
@@ -323,7 +335,7 @@ class Structs(unittest.TestCase):
         structs = {
             "cubinary_options": library.Options, "cubinary_type": library.Type, "cubinary_value": library.Value,
             "cubinary_query": library.Query, "cubinary_arg": library.Arg, "cubinary_kernel_info": library.KernelInfo,
-            "cubinary_argument_info": library.ArgumentInfo,
+            "cubinary_argument_info": library.ArgumentInfo, "cubinary_stats": library.Stats,
         }  # fmt: skip
         lines = []
         for name, struct_type in structs.items():
