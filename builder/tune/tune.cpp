@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include <fnmatch.h>
 #include <poll.h>
@@ -86,14 +87,26 @@ class Tuner {
   /// Puts the kernels in force whose targets run here; the first of their candidates compile while
   /// the device is waited for.
   Result<void> begin_compiling() {
-    m_compiled_here = m_options.compile->kernels();
-    for (const std::string& kernel : m_compiled_here) {
+    std::set<std::string> other_targets;
+    for (const std::string& kernel : m_options.compile->kernels()) {
       for (const std::string& target : m_options.compile->targets(kernel)) {
         TRY_ASSIGN(const bool runs, is_wanted(target));
         if (runs) {
           TRY(m_options.compile->begin(kernel, target));
+          m_compiled_here.push_back(kernel);
+        } else {
+          other_targets.insert(target);
         }
       }
+    }
+    if (m_compiled_here.empty()) {
+      std::string targets;
+      for (const std::string& target : other_targets) {
+        targets += (targets.empty() ? "" : ", ") + target;
+      }
+      return fail(ErrorCode::not_found, "nothing to tune: no target of these kernels runs on " +
+                                            m_class.text() + " (they name " + targets +
+                                            "); add one with --target");
     }
     return {};
   }

@@ -13,6 +13,7 @@ Exit status: 0 done, 1 something failed, 125 no GPU. CUBINARY_TOOLKIT is the too
 """
 import argparse
 import collections
+import fnmatch
 import glob
 import json
 import lzma
@@ -90,12 +91,11 @@ class Run:
             print(done.stderr.rstrip()[-2000:], flush=True)
         return done
 
-    def tune(self, seconds, *more):
+    def tune(self, kernel, seconds, *more):
         if seconds < 2:
-            print("-- no time is left to tune", " ".join(more))
+            print("-- no time is left to tune", kernel, " ".join(more))
             return
-        words = ["tune", "--store", self.store, "--kernel", self.options.kernel, "--budget", f"{int(seconds)}s",
-                 "--json", *more]
+        words = ["tune", "--store", self.store, "--kernel", kernel, "--budget", f"{int(seconds)}s", "--json", *more]
         if self.options.measure_with:
             words += ["--measure-with", self.options.measure_with]
         done = self.call(*words, to="tune.jsonl")
@@ -117,9 +117,16 @@ class Run:
                           "--toolkit", os.environ.get("CUBINARY_TOOLKIT", "/usr/local/cuda"))
         if built.returncode not in (0, 1):
             return 1
-        # Three quarters for one dtype of everything, so that no kernel is left out; then the others.
-        self.tune(0.75 * self.left(), "--shape", f"T={self.options.first}")
-        self.tune(self.left() - 10)
+        # Three quarters for one dtype of every kernel in turn, so that none is left out; then whatever the time is good
+        # for. What one does not need goes to those after it.
+        kernels = sorted(os.path.basename(os.path.dirname(path))
+                         for path in glob.glob(os.path.join(ROOT, "kernels", "*", "kernel.toml"))
+                         if fnmatch.fnmatchcase(os.path.basename(os.path.dirname(path)), self.options.kernel))
+        first_end = self.left() * 0.25
+        for place, kernel in enumerate(kernels):
+            self.tune(kernel, (self.left() - first_end) / (len(kernels) - place),
+                      "--shape", f"T={self.options.first}")
+        self.tune(self.options.kernel, self.left() - 10)
         table = self.call("audit", "winners", "--store", self.store)
         print(table.stdout)
         winners = self.call("audit", "winners", "--store", self.store, "--json").stdout
@@ -135,7 +142,9 @@ class Run:
             out.write("\n".join(lines) + "\n")
         with open(self.store, "rb") as store, lzma.open(self.store + ".xz", "wb", preset=3) as packed:
             packed.write(store.read())
-        os.remove(self.store)
+        for name in ("", "-wal", "-shm", ".lock"):
+            if os.path.exists(self.store + name):
+                os.remove(self.store + name)
         print(f"{len(rows)} winners, {os.path.getsize(self.store + '.xz')} bytes of store in {self.options.out}")
         return 1 if self.failed or not rows else 0
 

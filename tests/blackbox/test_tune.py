@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning from the command line with a measuring process that has no device, compiling as the search asks."""
+
+import os
+import shutil
+
+import harness
+
+MANIFEST = """manifest = 1
+name = "twice"
+summary = "y = 2 x"
+source = "twice.cu"
+entry = "twice<{T}, {V}>"
+targets = ["sm_90", "sm_120"]
+types.T = ["f32"]
+[axes]
+n = { tune = [1048576, 4194304], bucket = "log2" }
+[tunables]
+V = { values = [0, 1, 2, 3, 4, 5, 6, 7], default = 1 }
+[launch]
+grid = ["ceil_div(n, 256)"]
+block = [256]
+args = [
+  { name = "y", out = "T", len = "n" },
+  { name = "x", in = "T", len = "n", fill = "uniform(1, 2)" },
+  { name = "n", scalar = "i64", is = "n" },
+]
+[check]
+reference = { entry = "twice_ref<{T}>", grid = ["ceil_div(n, 256)"], block = [256] }
+tolerance = { f32 = [1e-5, 1e-6] }
+[measure]
+bytes = "2 * n * sizeof(T)"
+"""
+SOURCE = """
+template <typename T, int V>
+__global__ void twice(T* y, const T* x, long long n) {
+  static_assert(V != 3, "three is out");
+  const long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+template <typename T>
+__global__ void twice_ref(T* y, const T* x, long long n) {
+  const long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+"""
+
+
+class CompileWhileMeasuring(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.tmp / "twice"
+        self.folder.mkdir()
+        (self.folder / "kernel.toml").write_text(MANIFEST)
+        (self.folder / "twice.cu").write_text(SOURCE)
+        self.store = self.tmp / "s.db"
+
+    def tune(self, *options, **keywords):
+        return self.cubinary("tune", *options, "--store", self.store, "--budget", "5m", "--measure-with",
+                             harness.test_program("fake_tune_worker"), **keywords)
+
+    def test_from_sources_to_a_release_without_a_build(self):
+        # V = 6 takes 20 us on this device that is none, each step from it 5 more; V = 3 does not compile.
+        lines = self.tune(self.folder, "--json", "--jobs", "2").json_lines()
+        summary = lines[-1]
+        self.assertEqual((summary["tuned"], summary["complete"], summary["failed"]), (2, 2, 0))
+        self.assertEqual((summary["compiled"], summary["compile_failed"]), (9, 1))
+        self.assertEqual(summary["measured"], 14)
+        notes = [line["text"] for line in lines if line["event"] == "note"]
+        self.assertEqual(len(notes), 1, notes)
+        self.assertIn("V=3: does not compile: ", notes[0])
+        for line in lines:
+            if line["event"] == "tuned":
+                self.assertEqual(line["finalists"][0]["config"], {"V": 6})
+                self.assertGreater(line["untuned_us"], 40)
+
+        # Nothing is left to do for anyone: neither a tuner nor a build compiles or measures any of it again.
+        known = self.tune(self.folder).stdout
+        self.assertIn("0 of 2 jobs tuned, 2 known before; 0 configs measured", known)
+        self.assertNotIn("compiled", known)
+        built = self.cubinary("build", self.folder, "--store", self.store, "--target", "sm_90", "--keep-going").stdout
+        self.assertIn("8 ok, 1 failed, 9 unchanged", built)
+        winners = self.cubinary("audit", "winners", "--store", self.store, "--json").json()["winners"]
+        self.assertEqual([winner["config"] for winner in winners], [{"V": 6}] * 2)
+        made = self.cubinary("release", "create", "r1", "--store", self.store)
+        self.assertIn("twice sm_90: ", made.stdout)
+
+        # Another source: what was measured says nothing of it.
+        (self.folder / "twice.cu").write_text(SOURCE.replace("2 * x[i];", "x[i] + x[i];"))
+        again = self.tune(self.folder, "--json").json_lines()[-1]
+        self.assertEqual((again["tuned"], again["measured"], again["compiled"]), (2, 14, 9))
+
+    def test_what_cannot_be_done_is_said(self):
+        self.refused("tune", self.folder, "--server", "http://127.0.0.1:1", status=2, says="must have the store itself")
+        self.refused("tune", self.tmp / "none", "--store", self.store, status=1, says="no folder .*none")
+        self.assertFalse(os.path.exists(self.store))
+        (self.folder / "kernel.toml").write_text(MANIFEST.replace("tune = ", "tune == "))
+        self.refused("tune", self.folder, "--store", self.store, status=2, says="kernel.toml:")
+        self.assertFalse(os.path.exists(self.store))
+        (self.folder / "kernel.toml").write_text(MANIFEST.replace('["sm_90", "sm_120"]', '["sm_120"]'))
+        said = self.tune(self.folder, status=1).stderr
+        self.assertIn("nothing to tune", said)
+        self.assertIn("sm_120", said)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(os.environ.get("CUBINARY_TOOLKIT", "/usr/local/cuda")) and not shutil.which("nvcc"):
+        harness.skip("no CUDA toolkit to compile with")
+    harness.main()
