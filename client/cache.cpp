@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <random>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -23,11 +26,25 @@ constexpr std::size_t k_max_quarantined = 16;
 constexpr time_t k_touch_after_seconds = 86'400;
 constexpr std::uint64_t k_queue_limit = 256ULL << 20U;
 /// A temporary this old belongs to nobody who still lives.
-constexpr auto k_stale = std::chrono::hours(1);
+constexpr time_t k_stale_seconds = 3600;
 
 std::string from_environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+/// Bytes written between two looks at the size.
+std::uint64_t trim_interval(std::uint64_t limit) {
+  return limit / 16;
+}
+
+/// Good enough to spread programs; std::random_device may throw.
+std::minstd_rand entropy() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::minstd_rand generator(static_cast<unsigned>(now ^ (now >> 20U)) ^
+                             static_cast<unsigned>(::getpid()));
+  generator.discard(2);
+  return generator;
 }
 
 enum class Read : std::uint8_t { ok, missing, too_large };
@@ -80,6 +97,11 @@ Cache::Cache(Options options)
     m_folders[static_cast<std::size_t>(kind)] =
         m_options.directory / "v1" / (kind == Kind::artifact ? "artifacts" : "blobs") / "sha256";
   }
+  // A look at the size reads the whole folder. Programs write little and begin often: each starts
+  // somewhere between two looks, so that together they look as often as one that writes it all.
+  std::minstd_rand generator = entropy();
+  m_until_trim =
+      std::uniform_int_distribution<std::uint64_t>(0, trim_interval(m_options.limit))(generator);
 }
 
 fs::path Cache::default_directory() {
@@ -178,7 +200,7 @@ void Cache::written(Kind kind, const core::Digest& digest, const core::Result<vo
       m_memory.erase(at);
     }
     look = m_until_trim < bytes.view().size();
-    m_until_trim = look ? m_options.limit / 16 : m_until_trim - bytes.view().size();
+    m_until_trim = look ? trim_interval(m_options.limit) : m_until_trim - bytes.view().size();
   }
   if (!result) {
     cannot_write(result.error());
@@ -316,24 +338,27 @@ void Cache::unlock_after_writes(Lock lock) {
 
 void Cache::trim() {
   struct Entry {
-    fs::file_time_type used;
+    timespec used;
     std::uint64_t size;
     fs::path path;
   };
   std::vector<Entry> entries;
   std::uint64_t total = 0;
   std::error_code error;
-  const auto stale = fs::file_time_type::clock::now() - k_stale;
+  const time_t stale = ::time(nullptr) - k_stale_seconds;
   for (const char* kind : {"artifacts", "blobs"}) {
     const fs::path folder = m_options.directory / "v1" / kind / "sha256";
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-      std::error_code gone;
-      const auto size = at->file_size(gone);
-      const auto used = at->last_write_time(gone);
-      if (!gone && used < stale && is_temporary_name(at->path().filename().string())) {
+      struct stat info{};
+      if (::stat(at->path().c_str(), &info) != 0) {
+        continue;
+      }
+      if (info.st_mtime < stale && is_temporary_name(at->path().filename().string())) {
+        std::error_code gone;
         fs::remove(at->path(), gone);
-      } else if (!gone) {
-        entries.push_back({used, size, at->path()});
+      } else {
+        const auto size = static_cast<std::uint64_t>(info.st_size);
+        entries.push_back({info.st_mtim, size, at->path()});
         total += size;
       }
     }
@@ -341,8 +366,9 @@ void Cache::trim() {
   if (total <= m_options.limit) {
     return;
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
   for (const Entry& entry : entries) {
     if (total <= m_options.limit / 10 * 9) {
       break;

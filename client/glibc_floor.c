@@ -26,6 +26,21 @@
 #define HIDDEN __attribute__((visibility("hidden"), used))
 #define TEXT(x) #x
 
+/* The first version of each architecture, and how its struct stat is called. */
+#if defined(__x86_64__)
+#define BASE "2.2.5"
+#define BASE_COND "2.3.2"
+#define BASE_AT "2.4"
+#define STAT_VERSION 1
+#elif defined(__aarch64__)
+#define BASE "2.17"
+#define BASE_COND "2.17"
+#define BASE_AT "2.17"
+#define STAT_VERSION 0
+#else
+#error "no floor is known for this architecture"
+#endif
+
 /* NAME is OLD_NAME as it was in VERSION. */
 #define AS_OF(version, type, name, old_name, parameters, arguments)         \
   extern type old_##name parameters;                                        \
@@ -35,7 +50,7 @@
     return old_##name arguments;                                            \
   }
 #define FIRST(type, name, parameters, arguments) \
-  AS_OF("2.2.5", type, name, name, parameters, arguments)
+  AS_OF(BASE, type, name, name, parameters, arguments)
 
 /* ---- libm */
 FIRST(double, exp, (double x), (x))
@@ -68,7 +83,7 @@ FIRST(int, pthread_rwlock_rdlock, (void* lock), (lock))
 FIRST(int, pthread_rwlock_wrlock, (void* lock), (lock))
 FIRST(int, pthread_rwlock_unlock, (void* lock), (lock))
 
-AS_OF("2.3.2", int, floor_cond_timedwait, pthread_cond_timedwait,
+AS_OF(BASE_COND, int, floor_cond_timedwait, pthread_cond_timedwait,
       (void* condition, void* mutex, const struct timespec* until), (condition, mutex, until))
 
 /* 2.30. The clock of the condition is the wall's; a step of it lengthens or shortens this one wait.
@@ -94,12 +109,11 @@ int pthread_cond_clockwait(void* condition, void* mutex, int clock, const struct
   return floor_cond_timedwait(condition, mutex, &wall);
 }
 
-/* ---- functions since 2.33 that were calls with a version of struct stat (1) before */
-#define STAT_VERSION 1
+/* ---- functions since 2.33 that were calls with a version of struct stat before */
 FIRST(int, __fxstat, (int version, int file, void* info), (version, file, info))
 FIRST(int, __xstat, (int version, const char* path, void* info), (version, path, info))
 FIRST(int, __lxstat, (int version, const char* path, void* info), (version, path, info))
-AS_OF("2.4", int, __fxstatat, __fxstatat,
+AS_OF(BASE_AT, int, __fxstatat, __fxstatat,
       (int version, int folder, const char* path, void* info, int flags),
       (version, folder, path, info, flags))
 /* One structure with and without 64: file offsets have 64 bits here in any case. */
@@ -184,13 +198,13 @@ int _dl_find_object(void* address, struct dl_find_object_result* result) {
 }
 
 /* ---- 2.38: what newer headers make of these names */
-AS_OF("2.2.5", long, __isoc23_strtol, strtol, (const char* text, char** end, int base),
+AS_OF(BASE, long, __isoc23_strtol, strtol, (const char* text, char** end, int base),
       (text, end, base))
-AS_OF("2.2.5", unsigned long, __isoc23_strtoul, strtoul, (const char* text, char** end, int base),
+AS_OF(BASE, unsigned long, __isoc23_strtoul, strtoul, (const char* text, char** end, int base),
       (text, end, base))
-AS_OF("2.2.5", long long, __isoc23_strtoll, strtoll, (const char* text, char** end, int base),
+AS_OF(BASE, long long, __isoc23_strtoll, strtoll, (const char* text, char** end, int base),
       (text, end, base))
-AS_OF("2.2.5", unsigned long long, __isoc23_strtoull, strtoull,
+AS_OF(BASE, unsigned long long, __isoc23_strtoull, strtoull,
       (const char* text, char** end, int base), (text, end, base))
 
 /* ---- 2.34: a program's start. Before, the program itself ran its constructors. */
@@ -210,7 +224,7 @@ static void run_constructors(int argc, char** argv, char** environment) {
 typedef void constructors(int, char**, char**);
 extern int old_libc_start_main(void* main, int argc, char** argv, constructors* init, void* fini,
                                void* rtld_fini, void* stack_end);
-__asm__(".symver old_libc_start_main, __libc_start_main@GLIBC_2.2.5");
+__asm__(".symver old_libc_start_main, __libc_start_main@GLIBC_" BASE);
 HIDDEN int __libc_start_main(void* main, int argc, char** argv, void* init, void* fini,
                              void* rtld_fini, void* stack_end);
 int __libc_start_main(void* main, int argc, char** argv, void* init, void* fini, void* rtld_fini,

@@ -143,7 +143,7 @@ Result<void> Release::open_online(const SourceName& name) {
                       "): sign it (cubinary release sign), or copy its signature tag too");
     }
   }
-  m_cache->put(Cache::Kind::blob, m_index_digest, index.bytes);
+  keep_document(m_index_digest, index.bytes);
   return {};
 }
 
@@ -257,7 +257,7 @@ Result<void> Release::check_signature(const core::Digest& manifest_digest,
     return fail(ErrorCode::expired, place + " expired on " + date_text(statement.expires) +
                                         ": use a newer release, or have it signed again");
   }
-  m_cache->put(Cache::Kind::blob, manifest_digest, manifest);
+  keep_document(manifest_digest, manifest);
   m_key_id = verified->key_id;
   m_statement = std::move(statement);
   return {};
@@ -415,6 +415,13 @@ void Release::drop_revoked(core::Catalogue& catalogue) const {
   }
 }
 
+void Release::keep_document(const core::Digest& digest, core::ByteView bytes) {
+  // Reading it costs less than writing it at every start, and a damaged one is noticed.
+  if (!m_cache->find_shared(Cache::Kind::blob, digest, oci::k_max_document_bytes)) {
+    m_cache->put(Cache::Kind::blob, digest, bytes);
+  }
+}
+
 Result<core::Bytes> Release::document(const core::Digest& digest, std::uint64_t max_bytes,
                                       std::optional<std::uint64_t> size, Deadline deadline) {
   if (auto cached = m_cache->find(Cache::Kind::blob, digest, max_bytes)) {
@@ -469,15 +476,40 @@ Result<oci::Manifest> Release::target_manifest(const core::Target& target, Deadl
   return *std::move(manifest);
 }
 
+std::shared_ptr<const core::Catalogue> Release::find_catalogue(const core::Target& target) {
+  const std::lock_guard lock(m_mutex);
+  const auto found = m_catalogues.find(target);
+  return found == m_catalogues.end() ? nullptr : found->second;
+}
+
+std::vector<core::Target> Release::opened_targets() {
+  std::vector<core::Target> targets;
+  const std::lock_guard lock(m_mutex);
+  for (const auto& [target, catalogue] : m_catalogues) {
+    targets.push_back(target);
+  }
+  return targets;
+}
+
 Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Target& target,
                                                                   Deadline deadline) {
-  {
-    const std::lock_guard lock(m_mutex);
-    if (const auto found = m_catalogues.find(target); found != m_catalogues.end()) {
-      return found->second;
-    }
+  if (auto found = find_catalogue(target)) {
+    return found;
+  }
+  // One thread reads it, others wait for what it makes of it.
+  const auto gate = gate_of(core::sha256("catalogue " + target.text()));
+  const std::lock_guard inside(*gate);
+  if (auto found = find_catalogue(target)) {
+    return found;
   }
   const Spent spent(*m_options.metrics, Phase::catalogue);
+  TRY_ASSIGN(core::Catalogue read, read_catalogue(target, deadline));
+  auto shared = std::make_shared<const core::Catalogue>(std::move(read));
+  const std::lock_guard lock(m_mutex);
+  return m_catalogues.emplace(target, std::move(shared)).first->second;
+}
+
+Result<core::Catalogue> Release::read_catalogue(const core::Target& target, Deadline deadline) {
   const std::string where = "release " + name() + ", target " + target.text();
   const auto bad = [&](std::string_view why) {
     return fail(ErrorCode::corrupt, where + ": " + std::string(why));
@@ -516,9 +548,7 @@ Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Ta
     }
   }
   drop_revoked(*catalogue);
-  auto shared = std::make_shared<const core::Catalogue>(*std::move(catalogue));
-  const std::lock_guard lock(m_mutex);
-  return m_catalogues.emplace(target, std::move(shared)).first->second;
+  return *std::move(catalogue);
 }
 
 }  // namespace cubinary::client

@@ -78,6 +78,12 @@ class Release {
   [[nodiscard]] core::Result<SharedBytes> artifact(const core::KernelTable& table,
                                                    const core::Digest& digest, Deadline deadline);
 
+  /// Targets whose catalogue is here.
+  [[nodiscard]] std::vector<core::Target> opened_targets();
+  /// Brings an artifact into memory, if the cache holds it and the bound on memory leaves room for
+  /// it; false when it does not. Counts as a hit once `artifact` is asked for it.
+  bool read_ahead(const core::Digest& digest);
+
   /// Brings every artifact of `table` into memory, as far as the bound on it allows.
   [[nodiscard]] core::Result<void> warm(const core::KernelTable& table, Deadline deadline);
 
@@ -115,16 +121,22 @@ class Release {
   /// Leaves out entries whose code is revoked, and says so.
   void drop_revoked(core::Catalogue& catalogue) const;
   core::Result<core::oci::Manifest> target_manifest(const core::Target& target, Deadline deadline);
+  /// For opening the release offline.
+  void keep_document(const core::Digest& digest, core::ByteView bytes);
   core::Result<core::Bytes> document(const core::Digest& digest, std::uint64_t max_bytes,
                                      std::optional<std::uint64_t> size, Deadline deadline);
   core::Result<std::map<core::Digest, SharedBytes>> unpack(const core::KernelTable& table,
                                                            Deadline deadline);
-  std::optional<SharedBytes> find_recent(const core::Digest& digest);
+  std::optional<SharedBytes> find_recent(const core::KernelTable& table,
+                                         const core::Digest& digest);
   std::optional<SharedBytes> find_artifact(const core::KernelTable& table,
                                            const core::Digest& digest);
   void remember(const core::Digest& digest, const SharedBytes& bytes);
-  /// Held while a pack is fetched: one thread fetches it, the others find what it brought.
-  std::shared_ptr<std::mutex> gate_of(const core::Digest& pack);
+  /// Held while a pack or catalogue is fetched: one thread does it, the others find what it
+  /// brought.
+  std::shared_ptr<std::mutex> gate_of(const core::Digest& digest);
+  std::shared_ptr<const core::Catalogue> find_catalogue(const core::Target& target);
+  core::Result<core::Catalogue> read_catalogue(const core::Target& target, Deadline deadline);
 
   std::unique_ptr<Source> m_source;  ///< none when offline
   std::string m_place;
@@ -143,7 +155,11 @@ class Release {
   std::mutex m_mutex;
   std::map<core::Target, std::shared_ptr<const core::Catalogue>> m_catalogues;
   std::map<core::Digest, std::shared_ptr<std::mutex>> m_gates;
-  std::map<core::Digest, SharedBytes> m_recent;  ///< verified artifacts, bounded
+  struct Recent {
+    SharedBytes bytes;
+    bool ahead = false;  ///< nobody asked for it yet
+  };
+  std::map<core::Digest, Recent> m_recent;  ///< verified artifacts, bounded
   std::deque<std::pair<core::Digest, std::uint64_t>> m_recent_order;
   std::uint64_t m_recent_bytes = 0;
 };

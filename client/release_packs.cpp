@@ -33,16 +33,52 @@ std::set<core::Digest> artifacts_of(const core::KernelTable& table) {
 
 }  // namespace
 
-std::optional<SharedBytes> Release::find_recent(const core::Digest& digest) {
+std::optional<SharedBytes> Release::find_recent(const core::KernelTable& table,
+                                                const core::Digest& digest) {
+  SharedBytes bytes;
+  bool hit = false;
+  {
+    const std::lock_guard lock(m_mutex);
+    const auto found = m_recent.find(digest);
+    if (found == m_recent.end()) {
+      return std::nullopt;
+    }
+    hit = std::exchange(found->second.ahead, false);
+    bytes = found->second.bytes;
+  }
+  if (hit) {
+    m_options.metrics->record({EventKind::hit, table.name, bytes.view().size()});
+  }
+  return bytes;
+}
+
+bool Release::read_ahead(const core::Digest& digest) {
+  std::uint64_t room = 0;
+  {
+    const std::lock_guard lock(m_mutex);
+    if (m_recent.contains(digest)) {
+      return true;
+    }
+    room = k_recent_limit - m_recent_bytes;
+  }
+  const Spent spent(*m_options.metrics, Phase::read);
+  auto bytes = m_cache->find_shared(Cache::Kind::artifact, digest, room);
+  if (!bytes) {
+    return false;
+  }
+  const std::uint64_t size = bytes->view().size();
   const std::lock_guard lock(m_mutex);
-  const auto found = m_recent.find(digest);
-  return found == m_recent.end() ? std::nullopt : std::optional(found->second);
+  if (m_recent.try_emplace(digest, Recent{*std::move(bytes), true}).second) {
+    m_recent_order.emplace_back(digest, size);
+    m_recent_bytes += size;
+  }
+  return true;
 }
 
 void Release::remember(const core::Digest& digest, const SharedBytes& bytes) {
   const std::uint64_t size = bytes.view().size();
   const std::lock_guard lock(m_mutex);
-  if (!m_recent.try_emplace(digest, bytes).second) {
+  if (!m_recent.try_emplace(digest, Recent{bytes}).second) {
     return;
   }
   m_recent_order.emplace_back(digest, size);
@@ -56,7 +92,7 @@ void Release::remember(const core::Digest& digest, const SharedBytes& bytes) {
 
 std::optional<SharedBytes> Release::find_artifact(const core::KernelTable& table,
                                                   const core::Digest& digest) {
-  if (auto bytes = find_recent(digest)) {
+  if (auto bytes = find_recent(table, digest)) {
     return bytes;
   }
   const Spent spent(*m_options.metrics, Phase::read);
@@ -68,9 +104,9 @@ std::optional<SharedBytes> Release::find_artifact(const core::KernelTable& table
   return bytes;
 }
 
-std::shared_ptr<std::mutex> Release::gate_of(const core::Digest& pack) {
+std::shared_ptr<std::mutex> Release::gate_of(const core::Digest& digest) {
   const std::lock_guard lock(m_mutex);
-  auto& gate = m_gates[pack];
+  auto& gate = m_gates[digest];
   if (!gate) {
     gate = std::make_shared<std::mutex>();
   }

@@ -67,11 +67,18 @@ Result<std::shared_ptr<Session>> Session::open(SessionOptions options) {
                          .metrics = session->m_metrics};
   TRY_ASSIGN(session->m_release, Release::open(o.source, std::move(release), session->m_cache));
   session->m_prefetch = std::make_unique<Prefetch>(*session->m_release);
+  if (o.look_ahead) {
+    session->m_look_ahead = std::make_unique<LookAhead>(*session->m_release, session->m_cache);
+    session->m_look_ahead->begin(
+        o.device_class ? std::optional(o.device_class->capability) : std::nullopt,
+        session->deadline());
+  }
   return session;
 }
 
 Session::~Session() {
   m_prefetch.reset();
+  m_look_ahead.reset();
   if (m_modules.empty() && m_primary.empty()) {
     return;
   }
@@ -223,6 +230,9 @@ Result<std::shared_ptr<LoadedModule>> Session::load(const Driver& driver,
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   m_metrics->record({EventKind::load, table.name, bytes.view().size(), took.count(),
                      compile_seconds(table, artifact)});
+  if (m_look_ahead) {
+    m_look_ahead->loaded(artifact);
+  }
   return module;
 }
 

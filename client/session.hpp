@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "client/look_ahead.hpp"
 #include "client/lookup.hpp"
 #include "client/metrics.hpp"
 #include "client/prefetch.hpp"
@@ -32,6 +33,7 @@ struct SessionOptions {
   std::optional<core::DeviceClass> device_class;  ///< resolve for it, without a driver
   std::uint64_t cache_limit = 0;                  ///< bytes; 0: the cache's own
   Metrics::Listener listener = {};
+  bool look_ahead = true;  ///< read what is probably asked for soon, in the background
 };
 
 /// The CUDA context that work happens in.
@@ -116,7 +118,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::map<core::cuda::Device, core::cuda::Context> m_primary;  ///< retained
   std::map<ModuleKey, std::shared_ptr<LoadedModule>> m_modules;
 
-  std::unique_ptr<Prefetch> m_prefetch;  ///< last: its threads use what stands above
+  // Last: their threads use what stands above.
+  std::unique_ptr<LookAhead> m_look_ahead;
+  std::unique_ptr<Prefetch> m_prefetch;
 };
 
 }  // namespace cubinary::client

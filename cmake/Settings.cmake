@@ -53,7 +53,7 @@ endfunction()
 # Release programs and libraries run on glibc 2.28 wherever they were linked (client/glibc_floor.c says how).
 # What is older lives in these three there; as stubs they exist everywhere.
 function(cubinary_lower_glibc_floor target)
-  if(NOT CUBINARY_STATIC OR CUBINARY_SANITIZE OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  if(NOT CUBINARY_STATIC OR CUBINARY_SANITIZE OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|aarch64")
     return()
   endif()
   set(source ${CMAKE_SOURCE_DIR}/client/glibc_floor.c)

@@ -2,18 +2,22 @@
 /*
  * Stands in for the driver where there is none: keeps the contract of the calls the client makes
  * and writes each one as a line to the file FAKE_CUDA_LOG. Read at every call, so that a test can
- * change them: FAKE_CUDA_FAIL=NAME:STATUS      that call answers STATUS FAKE_CUDA_VERSION=13000 the
- * driver's CUDA version FAKE_CUDA_CC=90                 the devices' capability
+ * change them:
+ *   FAKE_CUDA_FAIL=NAME:STATUS      that call answers STATUS
+ *   FAKE_CUDA_VERSION=13000         the driver's CUDA version
+ *   FAKE_CUDA_CC=90                 the devices' capability
  *   FAKE_CUDA_CAPTURING=1           every stream is being captured
  *   FAKE_CUDA_MAX_THREADS=1024      a function's block limit
+ *   FAKE_CUDA_INIT_MS=200           how long cuInit takes, asleep
  * A function's name tells the sizes of its parameters: `scale__p8_8_4` has three, of 8, 8 and 4
- * bytes. A module's image must begin with "CUBIN ".
+ * bytes. A module's image must begin with "CUBIN ", or be an ELF file.
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define DEVICES 2
 
@@ -81,7 +85,10 @@ static int called(const char* call) {
 }
 
 int cuInit(unsigned flags) {
+  const int milliseconds = number("FAKE_CUDA_INIT_MS", 0);
+  const struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
   (void)flags;
+  nanosleep(&pause, NULL);
   return called("cuInit");
 }
 int cuDriverGetVersion(int* version) {
@@ -177,7 +184,7 @@ int cuModuleLoadData(struct module** module, const void* image) {
   if (g_depth == 0) {
     return 201;
   }
-  if (status != 0 || strncmp(image, "CUBIN ", 6) != 0) {
+  if (status != 0 || (strncmp(image, "CUBIN ", 6) != 0 && strncmp(image, "\177ELF", 4) != 0)) {
     record("cuModuleLoadData refused");
     return status != 0 ? status : 200;
   }

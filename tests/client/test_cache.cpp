@@ -143,8 +143,10 @@ TEST_CASE("temporaries that a killed process left are removed once they are old"
   std::ofstream(young).put('x');
   const timespec times[2] = {{1'000'000, 0}, {1'000'000, 0}};
   REQUIRE(::utimensat(AT_FDCWD, old.c_str(), times, 0) == 0);
-  Cache cache({.directory = scratch.path()});
-  cache.put(Cache::Kind::artifact, core::sha256("c"), core::to_bytes("c"));
+  // More than what may pass between two looks at the folder.
+  Cache cache({.directory = scratch.path(), .limit = 100'000});
+  const std::string bytes(7000, 'c');
+  cache.put(Cache::Kind::artifact, core::sha256(bytes), core::to_bytes(bytes));
   REQUIRE(cache.flush());
   CHECK_FALSE(fs::exists(old));
   CHECK(fs::exists(young));

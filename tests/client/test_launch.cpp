@@ -429,6 +429,7 @@ TEST_CASE("a whole release is fetched ahead; events and sums tell what happened"
     CHECK(stats.fetched_bytes == events.bytes[CUBINARY_EVENT_FETCH]);
     CHECK(stats.loaded_bytes == events.bytes[CUBINARY_EVENT_LOAD]);
     CHECK(stats.loaded_bytes > 0);
+    CHECK(stats.compile_seconds_avoided == 0.25);
   }
   // Closed: everything is in the cache, for those without the source too.
   options.offline = 1;

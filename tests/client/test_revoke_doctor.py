@@ -13,9 +13,9 @@ class Revoke(harness.Case):
         self.cubinary("release", "create", "r1", "--store", self.store)
         self.cubinary("release", "sign", "r1", "--key", self.key, "--store", self.store)
 
-    def fetch(self, source, status=0):
+    def fetch(self, source, *words, status=0):
         return self.run_program(harness.binary("cubinary-fetch"), source, "--key", str(self.key) + ".pub",
-                                "--cache", self.tmp / "cache", status=status)
+                                "--cache", self.tmp / "cache", *words, status=status)
 
     def test_from_the_store_to_the_client(self):
         layout = self.tmp / "layout"
@@ -33,6 +33,23 @@ class Revoke(harness.Case):
         exported = self.cubinary("export", layout, "--store", self.store, "--release", "r1")
         self.assertIn("cubinary-revocations", exported.stdout)
         self.assertIn("is revoked", self.fetch(layout, status=1).stderr)
+
+    def test_through_a_server(self):
+        token = self.tmp / "token"
+        made = self.cubinary("token", "create", "--name", "ci", "--scope", "read,publish", "--store", self.store,
+                             "--json").json()
+        token.write_text(made["secret"])
+        server = self.background(harness.binary("cubinary"), "serve", "--store", self.store, "--listen", "127.0.0.1:0")
+        url = server.line(r"http://127\.0\.0\.1:\d+").group(0)
+        self.fetch(url)
+        self.cubinary("release", "revoke", "r1", "--reason", "wrong for odd sizes", "--key", self.key, "--server", url,
+                      "--token-file", token)
+        # At the next look, whatever the cache holds; and from then on without the network too.
+        refused = self.fetch(url, status=1).stderr
+        self.assertIn("is revoked", refused)
+        self.assertIn("wrong for odd sizes", refused)
+        server.stop()
+        self.assertIn("is revoked", self.fetch(url, "--offline", status=1).stderr)
 
     def test_what_is_refused(self):
         self.refused("release", "revoke", "r2", "--key", self.key, "--store", self.store, status=1,

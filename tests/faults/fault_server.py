@@ -25,6 +25,8 @@ class FaultServer:
         self.faults = []
         self.requests = []  # (path, headers)
         self.token = None  # Authorization value that is asked for
+        self.flip = None  # (random.Random, share): so many answers arrive with one bit flipped
+        self.flipped = 0
         self.lock = threading.Lock()
         outer = self
 
@@ -44,8 +46,18 @@ class FaultServer:
             def handle_error(self, request, client_address):
                 pass  # clients break off on purpose
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.listen = lambda port: Server(("127.0.0.1", port), Handler)
+        self.restarts = []
+        self.server = self.listen(0)
         self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def restart(self, seconds):
+        """Nobody listens for that long, then a new server does."""
+        port = self.server.server_address[1]
+        self.close()
+        time.sleep(seconds)
+        self.server = self.listen(port)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self):
@@ -103,6 +115,11 @@ class FaultServer:
         if kind == "reset":  # before a byte
             self.reset(request)
             return
+        if kind == "restart":
+            self.restarts.append(threading.Thread(target=self.restart, args=(options.get("seconds", 0.4),)))
+            self.restarts[-1].start()
+            self.reset(request)
+            return
         if kind == "status":
             self.send(request, options["status"], b"sorry", options.get("headers", {}))
             return
@@ -122,6 +139,11 @@ class FaultServer:
             if kind == "wrong-range":
                 headers["Content-Range"] = "bytes 0-%d/%d" % (len(body) - 1, len(body))
         whole, body = body, body[start:]
+        with self.lock:
+            if self.flip and body and self.flip[0].random() < self.flip[1]:
+                self.flipped += 1
+                at = self.flip[0].randrange(8 * len(body))
+                body = body[: at // 8] + bytes([body[at // 8] ^ 1 << at % 8]) + body[at // 8 + 1 :]
         if kind == "wrong-bytes":
             body = bytes([body[0] ^ 1]) + body[1:]
         if kind == "longer":

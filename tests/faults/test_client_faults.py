@@ -101,6 +101,12 @@ class ClientFaults(unittest.TestCase):
         self.server.faults = [Fault("/manifests/v1", "reset", 2), Fault("/blobs/", "reset", 3)]
         self.good()
 
+    def test_a_server_that_restarts_is_waited_for(self):
+        for part in ("/manifests/v1", "/blobs/"):
+            self.server.faults = [Fault(part, "restart")]
+            self.good(cache=os.path.join(self.dir, "cache" + part.strip("/").replace("/", "-")))
+            self.server.restarts.pop().join()
+
     def test_a_broken_transfer_goes_on_where_it_stopped(self):
         for kind in ("truncate", "truncate-reset"):
             self.server.requests.clear()

@@ -2,7 +2,9 @@
 """What cubinary-fetch does when the machine, the file system or the way to the server is not as it should be,
 when bits flip, and when something was revoked."""
 
+import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -22,7 +24,7 @@ TESTS = os.environ["CUBINARY_TESTS"]
 MAKE_LAYOUT = os.path.join(TESTS, "make_test_layout")
 FETCH = os.path.join(BIN, "cubinary-fetch")
 SHIM = os.path.join(TESTS, "libfailing_files.so")
-FLIPS = int(os.environ.get("CUBINARY_FLIPS", "400"))  # 10000 takes three minutes
+FLIPS = int(os.environ.get("CUBINARY_FLIPS", "400"))  # of each kind; 10000 take minutes
 
 
 class Base(unittest.TestCase):
@@ -275,6 +277,35 @@ class Flips(Base):
             shutil.rmtree(cache, ignore_errors=True)
             with open(path, "wb") as file:
                 file.write(whole[name])
+
+    def test_in_flight(self):
+        server = self.serve()
+        server.flip = (random.Random(9), 0.5)
+        whole, refused = [], []
+
+        def fetch(number):
+            cache = os.path.join(self.dir, "flight%d" % number)
+            done = self.fetch(source=server.url, cache=cache)
+            self.check(cache)
+            if done.returncode == 0:  # what was wrong was asked for again
+                self.assertEqual(len(json.loads(done.stdout)["artifacts"]), 10)
+                self.assertEqual(len(os.listdir(os.path.join(cache, "v1/artifacts/sha256"))), 10)
+            else:
+                self.assertEqual(done.stdout, "")
+            (refused if done.returncode else whole).append(number)
+            shutil.rmtree(cache, ignore_errors=True)
+
+        # Side by side: most of a fetch's time is waiting before it tries again.
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for first in itertools.count(step=8):
+                list(pool.map(fetch, range(first, first + 8)))
+                if server.flipped >= FLIPS:
+                    break
+                server.flip = (server.flip[0], (0.5, 0.1)[len(whole) == 0])
+        print("%d bits flipped in flight: %d fetches were whole all the same, %d refused"
+              % (server.flipped, len(whole), len(refused)))
+        self.assertGreater(len(whole), 0)
+        self.assertGreater(len(refused), 0)
 
     @staticmethod
     def read(path):

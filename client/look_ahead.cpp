@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/look_ahead.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "core/base/json.hpp"
+
+namespace cubinary::client {
+namespace {
+
+namespace json = core::json;
+
+/// A record has 64 KiB.
+constexpr std::size_t k_max_artifacts = 900;
+
+std::string record_name(const Release& release) {
+  return "loaded " + release.index_digest().text();
+}
+
+}  // namespace
+
+LookAhead::LookAhead(Release& release, std::shared_ptr<Cache> cache)
+    : m_release(release), m_cache(std::move(cache)) {
+}
+
+LookAhead::~LookAhead() {
+  m_stop = true;
+  wait();
+  try {
+    if (!m_loaded.empty() && m_loaded != m_last) {
+      write_record();
+    }
+  } catch (const std::exception&) {
+    // The next program starts a little slower.
+  }
+}
+
+void LookAhead::wait() {
+  for (auto& thread : m_threads) {
+    thread.join();
+  }
+  m_threads.clear();
+}
+
+void LookAhead::begin(std::optional<core::Capability> capability, Deadline deadline) {
+  read_record();
+  const auto start = [&](auto work) {
+    try {
+      m_threads.emplace_back([work] {
+        try {
+          work();
+        } catch (const std::exception&) {
+          // Whoever needs it meets the same, and tells.
+        }
+      });
+    } catch (const std::system_error&) {
+      // Containers bound the number of threads: then nothing is ready before it is asked for.
+    }
+  };
+  if (auto targets = targets_for(capability); !targets.empty()) {
+    start([this, targets = std::move(targets), deadline] {
+      for (std::size_t i = 0; i < targets.size() && !m_stop; ++i) {
+        (void)m_release.catalogue(targets[i], deadline);
+      }
+    });
+  }
+  if (!m_last.empty()) {
+    start([this] {
+      for (std::size_t i = 0; i < m_last.size() && !m_stop; ++i) {
+        if (!m_release.read_ahead(m_last[i])) {
+          break;
+        }
+      }
+    });
+  }
+}
+
+std::vector<core::Target> LookAhead::targets_for(
+    const std::optional<core::Capability>& capability) const {
+  std::vector<core::Target> targets;
+  for (const core::Target& target : m_release.targets()) {
+    const bool wanted = capability
+                            ? target.runs_on(*capability)
+                            : m_release.targets().size() == 1 ||
+                                  std::ranges::find(m_last_targets, target) != m_last_targets.end();
+    if (wanted) {
+      targets.push_back(target);
+    }
+  }
+  return targets;
+}
+
+void LookAhead::read_record() {
+  const auto text = m_cache->find_record(record_name(m_release));
+  if (!text) {
+    return;
+  }
+  const auto value = json::parse(*text);
+  if (!value) {
+    return;
+  }
+  const json::Node record(*value, "record");
+  const auto each = [&](std::string_view key, const auto& take) {
+    const auto list = record.at(key);
+    const auto items = list ? list->elements() : core::Result<std::vector<json::Node>>();
+    for (std::size_t i = 0; items && i < items->size(); ++i) {
+      if (const auto item = (*items)[i].text()) {
+        take(*item);
+      }
+    }
+  };
+  each("targets", [&](const std::string& item) {
+    if (const auto target = core::Target::parse(item)) {
+      m_last_targets.push_back(*target);
+    }
+  });
+  each("artifacts", [&](const std::string& item) {
+    if (const auto digest = core::Digest::parse(item)) {
+      m_last.push_back(*digest);
+    }
+  });
+}
+
+void LookAhead::loaded(const core::Digest& artifact) {
+  const std::lock_guard lock(m_mutex);
+  if (m_loaded.size() >= k_max_artifacts ||
+      std::ranges::find(m_loaded, artifact) != m_loaded.end()) {
+    return;
+  }
+  m_loaded.push_back(artifact);
+  // Programs are killed more often than they end: the record follows at every doubling, where this
+  // program loads other code than the last one.
+  if (m_loaded.size() == m_write_at) {
+    m_write_at *= 2;
+    if (m_loaded.size() > m_last.size() ||
+        !std::equal(m_loaded.begin(), m_loaded.end(), m_last.begin())) {
+      write_record();
+    }
+  }
+}
+
+void LookAhead::write_record() {
+  json::Array artifacts;
+  for (const core::Digest& digest : m_loaded) {
+    artifacts.emplace_back(digest.hex());
+  }
+  json::Array targets;
+  for (const core::Target& target : m_release.opened_targets()) {
+    targets.emplace_back(target.text());
+  }
+  m_cache->put_record(record_name(m_release),
+                      json::to_text(json::Object{{"artifacts", std::move(artifacts)},
+                                                 {"targets", std::move(targets)}}));
+}
+
+}  // namespace cubinary::client
