@@ -57,9 +57,9 @@ class Triton(serving.Case):
         self.cubinary("keygen", self.tmp / "key")
         self.cubinary("release", "sign", "t1", "--key", self.tmp / "key", *self.writing)
         cache = self.tmp / "cache"
-        self.cubinary("release", "promote", "t1", "--as", "prod", *self.writing)
-        self.run_program(harness.binary("cubinary-fetch"), "hydrate", self.server[1], "--key", self.tmp / "key.pub",
-                         "--cache", cache)
+        source = f"{self.server[1]}/cubinary:t1"
+        self.run_program(harness.binary("cubinary-fetch"), "hydrate", source, "--key",
+                         self.tmp / "key.pub", "--cache", cache)
         index = triton_folder.check_cache(self, cache)
         self.assertEqual(len(index["kernels"]), 2)
 

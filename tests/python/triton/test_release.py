@@ -108,6 +108,38 @@ class Release(harness.Case):
         )
         self.assertIn(key, explained.stdout)
 
+    def test_a_cache_made_earlier_serves(self):
+        """Without the plug-in nobody noted what went into the keys; Triton's own files are enough."""
+        earlier = self.tmp / "earlier"
+        what = ("add", "scale", "tuned")
+        report, error = self.runner.launch(
+            *what,
+            site=False,
+            TRITON_CACHE_DIR=earlier,
+            TRITON_CACHE_AUTOTUNING="1",
+            TRITON_LIBCUDA_PATH=self.runner.stub,
+        )
+        self.assertIsNotNone(report, error)
+        best = report["tuned"]["best"]
+        self.cubinary(
+            *("triton", "capture", "--store", self.store, "--from", earlier),
+            *("--device-class", "sm90-s132-l50M-b6144-m144G"),
+        )
+        cache = self.tmp / "cache"
+        self.cubinary("triton", "hydrate", self.released("r3"), "--key", f"{self.key}.pub", "--cache", cache)
+        shutil.rmtree(earlier)
+        report, error = self.runner.launch(
+            *what,
+            TRITON_CACHE_MANAGER=tritons.PLUGIN,
+            CUBINARY_TRITON_STRICT="1",
+            CUBINARY_TRITON_CACHE=cache,
+            TRITON_CACHE_DIR=self.tmp / "own",
+        )
+        self.assertIsNotNone(report, error)
+        self.assertEqual((report["tuned"]["best"], report["written"], report["benched"]), (best, [], 0))
+        # No record tells what `ptxas --version` prints: it is asked, and nothing else is started.
+        self.assertEqual({part for part in report["started"] if "ptxas" not in part}, set())
+
     def test_build_for_another_target_into_a_release(self):
         capture = self.tmp / "capture"
         done = self.runner.run(
