@@ -58,6 +58,9 @@ Result<Origin> parse_origin(std::string url) {
 }
 
 Result<std::string> read_token(const StoreChoice& choice) {
+  if (!choice.token.empty()) {
+    return choice.token;
+  }
   if (choice.token_file.empty()) {
     const char* given = std::getenv("CUBINARY_TOKEN");
     return std::string(given == nullptr ? "" : given);

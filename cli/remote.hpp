@@ -20,6 +20,7 @@ struct StoreChoice {
   std::string file;        ///< `--store`
   std::string server;      ///< `--server`
   std::string token_file;  ///< `--token-file`; without one, CUBINARY_TOKEN in the environment
+  std::string token;       ///< one that was read already; used before either
 
   [[nodiscard]] bool remote() const { return !server.empty(); }
 };

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,11 +14,13 @@
 #include "builder/release/triton_part.hpp"
 #include "cli/fetch.hpp"
 #include "cli/hydrate.hpp"
+#include "cli/remote.hpp"
 #include "cli/table.hpp"
 #include "cli/triton.hpp"
 #include "core/base/file.hpp"
 #include "core/base/json.hpp"
 #include "store/store.hpp"
+#include "store/triton_json.hpp"
 
 namespace cubinary::cli {
 namespace {
@@ -31,7 +34,7 @@ constexpr std::uint64_t k_max_misses = 256U << 20U;
 
 struct Options {
   std::string misses;
-  std::string store;
+  StoreChoice store;
   SourceArguments source;
   bool json = false;
 };
@@ -69,15 +72,28 @@ Result<std::vector<client::TritonMiss>> parse_misses(const std::string& text,
   return misses;
 }
 
-Result<std::vector<core::TritonCatalogue>> catalogues_of_store(const std::string& path) {
-  TRY_ASSIGN(const store::Store store,
-             store::Store::open(path, {store::Access::read, false, "cubinary triton explain"}));
+/// What a store holds, here or on a server, by target.
+Result<std::map<std::string, builder::TritonSelection>> selection_of(const StoreChoice& choice) {
+  if (choice.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(choice));
+    TRY_ASSIGN(const json::Value told, remote.get("/api/v1/triton"));
+    TRY_ASSIGN(auto entries,
+               store::triton_entries_from_json(json::Node(told, "the server's answer")));
+    return builder::select_triton(std::move(entries), "");
+  }
+  TRY_ASSIGN(
+      const store::Store store,
+      store::Store::open(choice.file, {store::Access::read, false, "cubinary triton explain"}));
   TRY_ASSIGN(const store::Reader reader, store.reader());
-  TRY_ASSIGN(auto targets, builder::select_triton(reader, ""));
+  return builder::select_triton(reader, "");
+}
+
+Result<std::vector<core::TritonCatalogue>> catalogues_of_store(const StoreChoice& choice) {
+  TRY_ASSIGN(auto targets, selection_of(choice));
   std::vector<core::TritonCatalogue> catalogues;
   for (auto& [name, selection] : targets) {
     TRY_ASSIGN(const core::Target target, core::Target::parse(name));
-    catalogues.push_back({path,
+    catalogues.push_back({choice.remote() ? choice.server : choice.file,
                           target,
                           std::move(selection.kernels),
                           std::move(selection.host),
@@ -143,17 +159,20 @@ json::Value to_json(const client::TritonMiss& miss, const client::TritonExplanat
 }
 
 Result<int> explain(const Options& options) {
-  if (options.store.empty() == options.source.source.empty()) {
+  const bool with_store = options.store.remote() || !options.store.file.empty();
+  if (with_store == !options.source.source.empty()) {
     return fail(ErrorCode::usage,
                 "say what to compare with: a release (--source SOURCE --key PUB) or a store "
-                "(--store FILE)");
+                "(--store FILE, or --server URL)");
   }
   const std::string file = options.misses.empty()
                                ? (triton_cache_folder() / "cubinary-misses.jsonl").string()
                                : options.misses;
   TRY_ASSIGN(const std::string text, read_misses(file));
-  TRY_ASSIGN(const auto catalogues, options.store.empty() ? catalogues_of_source(options.source)
-                                                          : catalogues_of_store(options.store));
+  StoreChoice place = options.store;
+  place.token = options.source.token;
+  TRY_ASSIGN(const auto catalogues,
+             with_store ? catalogues_of_store(place) : catalogues_of_source(options.source));
   TRY_ASSIGN(const auto misses, parse_misses(text, file));
   json::Array array;
   for (const client::TritonMiss& miss : misses) {
@@ -182,7 +201,11 @@ void add_triton_explain(Cli& cli, CLI::App& triton) {
                   "file of misses, - for standard input (default: cubinary-misses.jsonl in the "
                   "cache)");
   app->add_option("--source", options->source.source, "the release to compare with");
-  app->add_option("--store", options->store, "the store to compare with instead");
+  CLI::Option* const file =
+      app->add_option("--store", options->store.file, "the store to compare with instead");
+  app->add_option("--server", options->store.server, "or the server that owns it")
+      ->type_name("URL")
+      ->excludes(file);
   describe_trust(*app, options->source);
   app->add_flag("--json", options->json, "print one JSON array");
   app->footer(

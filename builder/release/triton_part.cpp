@@ -144,17 +144,23 @@ Result<std::set<std::string>> triton_kernel_names(const store::Reader& reader) {
 
 Result<std::map<std::string, TritonSelection>> select_triton(const store::Reader& reader,
                                                              const std::string& glob) {
+  store::TritonEntries entries;
+  TRY_ASSIGN(entries.kernels, store::list_triton_kernels(reader));
+  TRY_ASSIGN(entries.host, store::list_triton_host(reader));
+  TRY_ASSIGN(entries.autotune, store::list_triton_autotune(reader));
+  return select_triton(std::move(entries), glob);
+}
+
+Result<std::map<std::string, TritonSelection>> select_triton(store::TritonEntries entries,
+                                                             const std::string& glob) {
   std::map<std::string, TritonSelection> targets;
-  TRY_ASSIGN(auto kernels, store::list_triton_kernels(reader));
   std::map<std::string, std::set<core::TritonOrigin>> origins;
-  for (auto& stored : kernels) {
+  for (auto& stored : entries.kernels) {
     if (matches(glob, stored.kernel.name)) {
       origins[stored.target].insert(stored.kernel.origin);
       targets[stored.target].kernels.push_back(std::move(stored.kernel));
     }
   }
-  TRY_ASSIGN(const auto modules, store::list_triton_host(reader));
-  TRY_ASSIGN(const auto results, store::list_triton_autotune(reader));
   for (auto& [name, selection] : targets) {
     TRY_ASSIGN(const core::Target target, core::Target::parse(name));
     const auto& wanted = origins.at(name);
@@ -167,12 +173,12 @@ Result<std::map<std::string, TritonSelection>> select_triton(const store::Reader
                agree(kernel.machine, origin.machine);
       });
     };
-    for (const core::TritonHost& host : modules) {
+    for (const core::TritonHost& host : entries.host) {
       if (serves(host.origin)) {
         selection.host.push_back(host);
       }
     }
-    for (const core::TritonAutotune& result : results) {
+    for (const core::TritonAutotune& result : entries.autotune) {
       TRY_ASSIGN(const core::DeviceClass device, core::DeviceClass::parse(result.device_class));
       const bool named = std::ranges::any_of(result.files, [&](const auto& file) {
         return matches(

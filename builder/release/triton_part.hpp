@@ -14,6 +14,7 @@
 #include "core/wire/oci.hpp"
 #include "core/wire/triton_catalogue.hpp"
 #include "store/store.hpp"
+#include "store/triton_json.hpp"
 
 namespace cubinary::builder {
 
@@ -28,6 +29,9 @@ struct TritonSelection {
 /// modules of the same Triton, Python and machine, and the autotune results of the target's GPUs.
 [[nodiscard]] core::Result<std::map<std::string, TritonSelection>> select_triton(
     const store::Reader& reader, const std::string& glob);
+/// The same of entries that came from elsewhere.
+[[nodiscard]] core::Result<std::map<std::string, TritonSelection>> select_triton(
+    store::TritonEntries entries, const std::string& glob);
 
 /// The names of all kernels Triton captures hold, for messages; ascending.
 [[nodiscard]] core::Result<std::set<std::string>> triton_kernel_names(const store::Reader& reader);

@@ -88,7 +88,7 @@ class Remote(RemoteCase):
     def leaves(self, *words):
         """Every command below these words that has no commands of its own, with its help."""
         text = self.cubinary(*words, "--help").stdout
-        names = re.findall(r"(?m)^  (\w[\w-]*) ", text[text.index("Subcommands:"):]) if "Subcommands:" in text else []
+        names = re.findall(r"(?m)^  (\w[\w-]*) {2,}", text[text.index("Subcommands:"):]) if "Subcommands:" in text else []
         if not names:
             return {words: text}
         found = {}
