@@ -41,6 +41,7 @@ struct Workshop {
     std::ofstream(scratch / "scale" / "kernel.toml") << tuned_manifest(values);
     options.folders = {scratch / "scale"};
     options.worker.command = {CUBINARY_FAKE_WORKER, "worker"};
+    options.worker.memory_limit = 0;  // a sanitizer reserves more than any machine has
     options.jobs = 2;
   }
   builder::TuneSummary tune(bool compile, Recorder& recorder,
