@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "builder/release/resources.hpp"
 #include "cli/answer.hpp"
 #include "cli/audit_tables.hpp"
 #include "cli/command.hpp"
@@ -35,7 +36,7 @@ Result<json::Value> ask(const Options& options, const std::string& query) {
   }
   TRY_ASSIGN(const store::Store store, store::Store::open(options.choice.file, {}));
   TRY_ASSIGN(const store::Reader reader, store.reader());
-  return store::audit(reader, query, given);
+  return builder::audit(reader, query, given);
 }
 
 /// Prints one query's answer; `print` is its tables, `fine` what --check asks.
@@ -86,6 +87,17 @@ Result<int> stale(const Options& options) {
                 [](const json::Value& value) { return array_at(value, "stale").empty(); });
 }
 
+Result<int> resources(const Options& options) {
+  return answer(options, "resources", resources_text, [](const json::Value& value) {
+    for (const json::Value& row : array_at(value, "resources")) {
+      if (integer_at(row, "spill_bytes") != 0) {
+        return false;
+      }
+    }
+    return array_at(value, "unserved").empty();
+  });
+}
+
 CLI::App* add_query(Cli& cli, CLI::App& audit, const std::shared_ptr<Options>& options,
                     const char* name, const char* help, const char* check,
                     Result<int> (*verb)(const Options&)) {
@@ -117,7 +129,8 @@ void add_audit(Cli& cli) {
       "  cubinary audit winners --store kernels.db --kernel 'gemm*'\n"
       "  cubinary audit compare H100 H200 --store kernels.db\n"
       "  cubinary audit coverage --server http://127.0.0.1:8421 --csv > coverage.csv\n"
-      "  cubinary audit stale --store kernels.db --driver 580.95.05 --check");
+      "  cubinary audit stale --store kernels.db --driver 580.95.05 --check\n"
+      "  cubinary audit resources --store kernels.db --device-class sm120-s188-l128M-b512-m96G");
 
   const auto one = std::make_shared<Options>();
   add_device(*add_query(cli, *app, one, "winners",
@@ -150,6 +163,16 @@ void add_audit(Cli& cli) {
   old->add_option("--driver", four->parameters["driver"],
                   "the driver in use now (default: the newest each class was measured with)")
       ->type_name("VERSION");
+
+  const auto five = std::make_shared<Options>();
+  CLI::App* taken =
+      add_query(cli, *app, five, "resources",
+                "Registers, spills, shared memory and occupancy of what a release would serve",
+                "exit 1 when something spills or a shape to tune is not served", resources);
+  taken
+      ->add_option("--device-class", five->parameters["device_class"],
+                   "a device class, also one nobody has measured on (default: all the store knows)")
+      ->type_name("CLASS");
 }
 
 }  // namespace cubinary::cli

@@ -238,4 +238,35 @@ std::string stale_text(const json::Value& answer, bool) {
   return text + plural(stale.size(), "job") + " to tune again.\n";
 }
 
+std::string resources_text(const json::Value& answer, bool) {
+  const json::Array& rows = array_at(answer, "resources");
+  std::map<std::string, Table> devices;
+  std::size_t spilling = 0;
+  for (const json::Value& row : rows) {
+    Table& table =
+        devices
+            .emplace(text_at(row, "device_class") + ", " + text_at(row, "target"),
+                     Table({"kernel", "types", "step", ">threads", ">regs", ">spill B", ">smem B",
+                            ">blocks/SM", ">occupancy", "limit", "match", ">shapes", "config"}))
+            .first->second;
+    spilling += integer_at(row, "spill_bytes") != 0 ? 1 : 0;
+    table.add_row({text_at(row, "kernel"), display_at(row, "types"), text_at(row, "step"),
+                   count(row, "threads"), count(row, "registers"),
+                   count_or_dash(row, "spill_bytes"), count_or_dash(row, "smem_bytes"),
+                   count(row, "blocks_per_sm"), percent(row, "occupancy", "%.0f%%"),
+                   text_at(row, "limit"), text_at(row, "match"), count(row, "shape_count"),
+                   display_at(row, "config")});
+  }
+  std::string text;
+  for (const auto& [device, table] : devices) {
+    text += device + "\n" + table.text() + "\n";
+  }
+  const json::Array& unserved = array_at(answer, "unserved");
+  for (const json::Value& sentence : unserved) {
+    text += "not served: " + *sentence.get_if<std::string>() + "\n";
+  }
+  return text + plural(rows.size(), "kind") + " of launch; " +
+         (spilling == 0 ? "nothing spills.\n" : std::to_string(spilling) + " spill.\n");
+}
+
 }  // namespace cubinary::cli

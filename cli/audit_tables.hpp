@@ -13,5 +13,6 @@ namespace cubinary::cli {
 [[nodiscard]] std::string compare_text(const core::json::Value& answer, bool all_jobs);
 [[nodiscard]] std::string coverage_text(const core::json::Value& answer, bool all_jobs);
 [[nodiscard]] std::string stale_text(const core::json::Value& answer, bool all_jobs);
+[[nodiscard]] std::string resources_text(const core::json::Value& answer, bool all_jobs);
 
 }  // namespace cubinary::cli

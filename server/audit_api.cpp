@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "builder/release/resources.hpp"
 #include "store/audit/answer.hpp"
 
 namespace cubinary::server {
@@ -26,7 +27,7 @@ Result<Response> AuditApi::answer(const Request& request, const RouteMatch& matc
     return fail(ErrorCode::usage, "format must be json or csv, not \"" + format + "\"");
   }
   TRY_ASSIGN(const store::Reader reader, m_store->reader());
-  TRY_ASSIGN(const core::json::Value document, store::audit(reader, match.reference, parameters));
+  TRY_ASSIGN(const core::json::Value document, builder::audit(reader, match.reference, parameters));
   if (format == "json") {
     return json_response(document);
   }

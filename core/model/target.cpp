@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/nearest.hpp"
+#include "core/model/occupancy.hpp"
 
 namespace cubinary::core {
 namespace {
@@ -19,6 +20,7 @@ struct Silicon {
   ToolkitVersion first;   ///< toolkit of the base and `a` targets
   int driver;             ///< lowest driver branch that knows the silicon
   TargetLimits limits;
+  std::int64_t max_blocks;  ///< an SM holds at once
 };
 
 constexpr std::int64_t kib(std::int64_t n) {
@@ -27,19 +29,19 @@ constexpr std::int64_t kib(std::int64_t n) {
 
 // 10.1 became 11.0 with toolkit 13.0: one silicon, two names, and no cubin serves both.
 constexpr std::array k_silicon = {
-    Silicon{{7, 5}, false, 0, false, {10, 0}, 418, {kib(64), 1024, 1024, 65536}},
-    Silicon{{8, 0}, false, 0, false, {11, 0}, 450, {kib(163), 1024, 2048, 65536}},
-    Silicon{{8, 6}, false, 0, false, {11, 1}, 455, {kib(99), 1024, 1536, 65536}},
-    Silicon{{8, 7}, true, 0, false, {11, 4}, 470, {kib(163), 1024, 1536, 65536}},
-    Silicon{{8, 8}, true, 0, false, {13, 0}, 580, {kib(99), 1024, 1536, 65536}},
-    Silicon{{8, 9}, false, 0, false, {11, 8}, 520, {kib(99), 1024, 1536, 65536}},
-    Silicon{{9, 0}, false, 0, true, {11, 8}, 520, {kib(227), 1024, 2048, 65536}},
-    Silicon{{10, 0}, false, 100, true, {12, 8}, 570, {kib(227), 1024, 2048, 65536}},
-    Silicon{{10, 1}, true, 101, true, {12, 8}, 570, {kib(227), 1024, 1536, 65536}},
-    Silicon{{10, 3}, false, 100, true, {12, 9}, 575, {kib(227), 1024, 2048, 65536}},
-    Silicon{{11, 0}, true, 110, true, {13, 0}, 580, {kib(227), 1024, 1536, 65536}},
-    Silicon{{12, 0}, false, 120, true, {12, 8}, 570, {kib(99), 1024, 1536, 65536}},
-    Silicon{{12, 1}, false, 120, true, {12, 9}, 575, {kib(99), 1024, 1536, 65536}},
+    Silicon{{7, 5}, false, 0, false, {10, 0}, 418, {kib(64), 1024, 1024, 65536}, 16},
+    Silicon{{8, 0}, false, 0, false, {11, 0}, 450, {kib(163), 1024, 2048, 65536}, 32},
+    Silicon{{8, 6}, false, 0, false, {11, 1}, 455, {kib(99), 1024, 1536, 65536}, 16},
+    Silicon{{8, 7}, true, 0, false, {11, 4}, 470, {kib(163), 1024, 1536, 65536}, 16},
+    Silicon{{8, 8}, true, 0, false, {13, 0}, 580, {kib(99), 1024, 1536, 65536}, 16},
+    Silicon{{8, 9}, false, 0, false, {11, 8}, 520, {kib(99), 1024, 1536, 65536}, 24},
+    Silicon{{9, 0}, false, 0, true, {11, 8}, 520, {kib(227), 1024, 2048, 65536}, 32},
+    Silicon{{10, 0}, false, 100, true, {12, 8}, 570, {kib(227), 1024, 2048, 65536}, 32},
+    Silicon{{10, 1}, true, 101, true, {12, 8}, 570, {kib(227), 1024, 1536, 65536}, 24},
+    Silicon{{10, 3}, false, 100, true, {12, 9}, 575, {kib(227), 1024, 2048, 65536}, 32},
+    Silicon{{11, 0}, true, 110, true, {13, 0}, 580, {kib(227), 1024, 1536, 65536}, 24},
+    Silicon{{12, 0}, false, 120, true, {12, 8}, 570, {kib(99), 1024, 1536, 65536}, 24},
+    Silicon{{12, 1}, false, 120, true, {12, 9}, 575, {kib(99), 1024, 1536, 65536}, 24},
 };
 
 const Silicon* find_silicon(Capability capability) {
@@ -105,6 +107,10 @@ Result<Target> Target::parse(std::string_view text) {
 
 std::string Target::text() const {
   return text_of(m_capability, m_suffix);
+}
+
+std::int64_t max_blocks_per_sm(const Target& target) {
+  return silicon_of(target).max_blocks;
 }
 
 const TargetLimits& Target::limits() const {

@@ -181,7 +181,7 @@ struct Sheet {
 };
 
 const Sheet* find_sheet(std::string_view query) {
-  static const std::array<Sheet, 4> sheets = {
+  static const std::array<Sheet, 5> sheets = {
       Sheet{"winners", "winners", {"kernel",   "target", "types",   "shape",      "device_class",
                                    "product",  "config", "time_us", "confidence", "samples",
                                    "roofline", "margin", "ties",    "speedup",    "origin",
@@ -194,7 +194,12 @@ const Sheet* find_sheet(std::string_view query) {
       Sheet{"stale",
             "stale",
             {"kernel", "target", "device_class", "types", "shape", "config", "source", "driver",
-             "toolkit", "created"}}};
+             "toolkit", "created"}},
+      Sheet{"resources",
+            "resources",
+            {"kernel", "target", "device_class", "types", "config", "match", "step", "threads",
+             "registers", "spill_bytes", "smem_bytes", "blocks_per_sm", "occupancy", "limit",
+             "shape_count"}}};
   const auto* const found = std::find_if(sheets.begin(), sheets.end(),
                                          [&](const Sheet& sheet) { return sheet.query == query; });
   return found == sheets.end() ? nullptr : found;
@@ -251,13 +256,20 @@ json::Value stale_to_json(const std::vector<StaleWinner>& stale) {
   return json::Object{{"audit", "stale"}, {"stale", to_array(stale)}};
 }
 
+Result<AuditFilter> audit_filter(const Reader& reader, const Parameters& parameters) {
+  static const std::vector<std::string> known = {"kernel", "target", "device_class"};
+  TRY(check_parameters(parameters, known));
+  return read_filter(reader, parameters);
+}
+
 Result<json::Value> audit(const Reader& reader, std::string_view query,
                           const Parameters& parameters) {
   static const std::vector<std::string> queries = {"winners", "compare", "coverage", "stale"};
-  if (find_sheet(query) == nullptr) {
-    return fail(ErrorCode::usage, "there is no audit \"" + std::string(query) + "\"" +
-                                      core::did_you_mean(query, queries) +
-                                      ": there are winners, compare, coverage and stale");
+  if (std::find(queries.begin(), queries.end(), query) == queries.end()) {
+    return fail(ErrorCode::usage,
+                "there is no audit \"" + std::string(query) + "\"" +
+                    core::did_you_mean(query, queries) +
+                    ": there are winners, compare, coverage, stale and resources");
   }
   std::vector<std::string> known = {"kernel", "target", "device_class"};
   if (query == "compare") {

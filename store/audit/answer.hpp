@@ -22,6 +22,11 @@ namespace cubinary::store {
 /// `{"audit": "stale", "stale": [...]}`.
 [[nodiscard]] core::json::Value stale_to_json(const std::vector<StaleWinner>& stale);
 
+/// The parameters `kernel`, `target` and `device_class` as a filter. Errors: `usage` for another
+/// name, `target`, and those of find_device_class.
+[[nodiscard]] core::Result<AuditFilter> audit_filter(
+    const Reader& reader, const std::map<std::string, std::string>& parameters);
+
 /// Answers `winners`, `compare`, `coverage` or `stale`. Parameters are `kernel` (a glob), `target`
 /// and `device_class` (as find_device_class takes it) for all, `a` and `b` for compare, `driver`
 /// for stale. Errors: `usage` for an unknown query, an unknown or missing parameter; those of the
@@ -31,8 +36,8 @@ namespace cubinary::store {
     const std::map<std::string, std::string>& parameters);
 
 /// An answer of `audit` as CSV (RFC 4180, lines end with a newline): a header, then a row a winner,
-/// job or stale winner. Values read `VEC=4 WARPS=8`; what is not known is empty. Empty for a
-/// document that is no answer.
+/// job, stale winner or launch. Values read `VEC=4 WARPS=8`; what is not known is empty. Empty for
+/// a document that is no answer.
 [[nodiscard]] std::string audit_csv(const core::json::Value& answer);
 
 }  // namespace cubinary::store

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/manifest/manifest.hpp"
 #include "core/model/device_class.hpp"
 #include "core/model/values.hpp"
 #include "store/measurements.hpp"
@@ -30,6 +31,8 @@ struct AuditFilter {
 /// The targets a kernel has current candidates of, sorted.
 [[nodiscard]] core::Result<std::vector<std::string>> current_targets(const Reader& reader,
                                                                      std::string_view kernel);
+/// Every shape the manifest says to tune.
+[[nodiscard]] std::vector<core::Shape> tuned_shapes(const core::Manifest& manifest);
 /// A device class by its text, or by a part of it or of a product name that only one class has
 /// ("sm90", "H200"). `not_found` lists what there is, `usage` what a part could mean.
 [[nodiscard]] core::Result<core::DeviceClass> find_device_class(const Reader& reader,

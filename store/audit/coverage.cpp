@@ -17,22 +17,6 @@ namespace {
 using core::DeviceClass;
 using core::Result;
 
-/// Every shape the manifest says to tune.
-std::vector<core::Shape> tuned_shapes(const core::Manifest& manifest) {
-  std::vector<core::Shape> shapes{{}};
-  for (const core::Axis& axis : manifest.axes) {
-    std::vector<core::Shape> next;
-    for (const core::Shape& shape : shapes) {
-      for (const std::int64_t value : axis.tune) {
-        next.push_back(shape);
-        next.back()[axis.name] = value;
-      }
-    }
-    shapes = std::move(next);
-  }
-  return shapes;
-}
-
 /// Whether a winner for `from` may serve `to`: what must be equal is.
 bool may_serve(const core::Manifest& manifest, const core::Shape& from, const core::Shape& to) {
   return std::all_of(manifest.axes.begin(), manifest.axes.end(), [&](const core::Axis& axis) {
@@ -132,6 +116,21 @@ class KernelCoverage {
 };
 
 }  // namespace
+
+std::vector<core::Shape> tuned_shapes(const core::Manifest& manifest) {
+  std::vector<core::Shape> shapes{{}};
+  for (const core::Axis& axis : manifest.axes) {
+    std::vector<core::Shape> next;
+    for (const core::Shape& shape : shapes) {
+      for (const std::int64_t value : axis.tune) {
+        next.push_back(shape);
+        next.back()[axis.name] = value;
+      }
+    }
+    shapes = std::move(next);
+  }
+  return shapes;
+}
 
 std::string_view coverage_name(Coverage coverage) {
   constexpr std::array<std::string_view, 7> k_names = {

@@ -58,6 +58,23 @@ class Audit(made_up.Case):
         self.assertRegex(shown, rf"(?m)^{SMALL}\nkernel .*\nscale +sm_120 .* 575\.2 -> 580\.1 ")
         self.assertIn("1 job to tune again.\n", shown)
 
+    def test_resources(self):
+        shown = self.audit("resources").stdout
+        self.assertRegex(shown, rf"(?m)^{BIG}, sm_120\nkernel .*\nscale +T=f16 ")
+        # 256 threads of 16 registers fill an SM of 48 warps six times over; the winner serves all it may.
+        self.assertRegex(shown, r"(?m)^scale +T=f32 .* 256 .* 100% +threads +exact +2 +VEC=4 WARPS=8$")
+        self.assertTrue(shown.endswith("nothing spills.\n"), shown)
+        rows = self.audit("resources", "--json", "--device-class", "sm90-s132-l50M-b6144-m144G").json()
+        self.assertEqual({row["target"] for row in rows["resources"]}, {"sm_90"})
+        self.assertEqual({row["match"] for row in rows["resources"]}, {"default"})
+        self.assertEqual(rows["unserved"], [])
+        sheet = list(csv.DictReader(io.StringIO(self.audit("resources", "--csv").stdout)))
+        self.assertEqual({row["device_class"] for row in sheet}, {BIG, SMALL})
+        self.audit("resources", "--check")
+        self.refused("audit", "resources", "--store", self.store, "--device-class", "H200", status=1,
+                     says='no measurement of a device "H200"')
+        self.refused("audit", "resources", "--store", self.make_store(), status=2, says="name one with --device-class")
+
     def test_a_store_nobody_measured(self):
         empty = self.make_store()
         self.assertIn("run `cubinary tune`", self.cubinary("audit", "winners", "--store", empty).stdout)
