@@ -122,23 +122,20 @@ class Case(harness.Case):
 
 class Lean(Case):
     def test_nothing_else_is_in_them(self):
-        for name, programs in (("lean-c", {"cubinary-fetch"}),
-                               ("lean-python", {"cubinary-fetch", "python3", "python3.11"})):  # fmt: skip
+        # Python brings helpers of its own: pydoc, pdb, py3compile and the like.
+        for name, programs in (("lean-c", r"cubinary-fetch"), ("lean-python", r"cubinary-fetch|py.*|pdb.*")):
             with self.subTest(name):
                 paths = images[name].paths()
                 there = {path.rsplit("/")[-1] for path in paths if path.startswith(("usr/bin/", "usr/sbin/"))}
-                if name == "lean-python":  # python3.11 is the distribution's; helpers such as pygettext come along
-                    self.assertTrue(there >= {"cubinary-fetch", "python3"}, there)
-                    there -= {one for one in there if one.startswith(("py", "pdb", "pydoc"))}
-                    programs = {"cubinary-fetch"}
-                self.assertEqual(there, programs)
+                self.assertEqual([one for one in there if not re.fullmatch(programs, one)], [])
+                self.assertIn("cubinary-fetch", there)
                 unwanted = ("gcc", "cc1", "nvcc", "ptxas", "file", "ldconfig", "sh", "bash", "apt-get", "pip", "pip3")
                 self.assertEqual([path for path in paths if path.rsplit("/")[-1] in unwanted], [])
                 self.assertEqual([path for path in paths if path.endswith(".h") or "nvrtc" in path], [])
 
     def test_from_a_build_to_a_launch(self):
         work = self.released()
-        self.assertRegex(self.built, r"2 ok|2 built|ok +2|scale +.*2")
+        self.assertRegex(self.built, r"(?m)^\d ok, 0 failed, 0 unchanged;")
         self.assertEqual((work / "release.key").stat().st_uid, 12345)
         log = self.folder("log")
         cache = self.folder("cache")
@@ -165,7 +162,8 @@ class Lean(Case):
         # With nowhere to write it runs too, and says so once.
         del common["volumes"]["/cache"]
         said = images["lean-python"].run("-c", PYTHON, **common)
-        self.assertRegex(said, r"^cubinary: warning: .*\nsm_90 default$")
+        (warning,) = set(said.splitlines()) - {"sm_90 default"}  # told in the background, before or after
+        self.assertIn("cubinary: warning: the cache folder /cache cannot be written", warning)
 
 
 class Server(Case):
@@ -347,7 +345,6 @@ class Documented(Case):
         def summary():
             return json.loads((work / "build.jsonl").read_text().splitlines()[-1])
 
-        shutil.rmtree(work / "layout", ignore_errors=True)
         job("prebuild", "1")
         first = summary()
         self.assertEqual((first["failed"], first["skipped"]), (0, 0))
