@@ -13,7 +13,6 @@ import os
 import pathlib
 import random
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -97,15 +96,15 @@ def main():
         run(BIN / "cubinary", "export", folder / "layout", "--store", store, "--release", "r1")
         hydrate = [BIN / "cubinary-fetch", "hydrate", f"{folder / 'layout'}:r1", "--key", f"{key}.pub", "--cache"]
         times = {"first": [], "again": [], "copy": []}
-        for _ in range(options.rounds):
-            cache, copy = folder / "cache", folder / "copy"
+        # A folder of its own for each: a file system that passes over what was just deleted, as ext4 does with inodes,
+        # would count the cleaning up of one round into the next.
+        for number in range(options.rounds):
+            cache, copy = folder / f"cache{number}", folder / f"copy{number}"
             times["first"].append(seconds(*hydrate, cache))
             times["again"].append(seconds(*hydrate, cache))
             times["copy"].append(seconds("cp", "-r", cache, copy))
             files = [path for path in cache.rglob("*") if path.is_file()]
             size = sum(path.stat().st_size for path in files)
-            shutil.rmtree(cache)
-            shutil.rmtree(copy)
         median = {name: [statistics.median(part) for part in zip(*values)] for name, values in times.items()}
         packed = sum(path.stat().st_size for path in (folder / "layout" / "blobs").rglob("*") if path.is_file())
         print(f"{options.entries} entries, {len(files)} files, {size / 1e6:.1f} MB; {packed / 1e6:.1f} MB as a release; "
