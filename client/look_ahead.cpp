@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "core/base/json.hpp"
@@ -20,6 +19,17 @@ std::string record_name(const Release& release) {
   return "loaded " + release.index_digest().text();
 }
 
+/// A guess that fails costs time later on, nothing else: whoever needs the thing meets the same and
+/// tells.
+template <typename Work>
+void attempt(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& thrown) {
+    (void)thrown;
+  }
+}
+
 }  // namespace
 
 LookAhead::LookAhead(Release& release, std::shared_ptr<Cache> cache)
@@ -29,13 +39,11 @@ LookAhead::LookAhead(Release& release, std::shared_ptr<Cache> cache)
 LookAhead::~LookAhead() {
   m_stop = true;
   wait();
-  try {
+  attempt([this] {
     if (!m_loaded.empty() && m_loaded != m_last) {
       write_record();
     }
-  } catch (const std::exception&) {
-    // The next program starts a little slower.
-  }
+  });
 }
 
 void LookAhead::wait() {
@@ -47,18 +55,9 @@ void LookAhead::wait() {
 
 void LookAhead::begin(std::optional<core::Capability> capability, Deadline deadline) {
   read_record();
-  const auto start = [&](auto work) {
-    try {
-      m_threads.emplace_back([work] {
-        try {
-          work();
-        } catch (const std::exception&) {
-          // Whoever needs it meets the same, and tells.
-        }
-      });
-    } catch (const std::system_error&) {
-      // Containers bound the number of threads: then nothing is ready before it is asked for.
-    }
+  // Containers bound the number of threads: without one nothing is ready before it is asked for.
+  const auto start = [this](const auto& work) {
+    attempt([&] { m_threads.emplace_back([work] { attempt(work); }); });
   };
   if (auto targets = targets_for(capability); !targets.empty()) {
     start([this, targets = std::move(targets), deadline] {
@@ -70,9 +69,7 @@ void LookAhead::begin(std::optional<core::Capability> capability, Deadline deadl
   if (!m_last.empty()) {
     start([this] {
       for (std::size_t i = 0; i < m_last.size() && !m_stop; ++i) {
-        if (!m_release.read_ahead(m_last[i])) {
-          break;
-        }
+        m_release.read_ahead(m_last[i]);
       }
     });
   }
