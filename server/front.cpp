@@ -58,11 +58,13 @@ core::Result<void> Front::start() {
       m_options.loops > 0 ? m_options.loops : std::min(processors, k_max_loops);
   const Loop::Hooks hooks{.hand_over =
                               [this](Connection& connection) {
-                                {
-                                  const std::scoped_lock lock(m_queue_mutex);
-                                  m_queue.push_back(&connection);
+                                const std::scoped_lock lock(m_queue_mutex);
+                                m_queue.push_back(&connection);
+                                if (!m_idle.empty()) {
+                                  m_idle.back()->called = true;
+                                  m_idle.back()->wake.notify_one();
+                                  m_idle.pop_back();
                                 }
-                                m_queue_filled.notify_one();
                               },
                           .closed =
                               [this](const Connection& connection) {
@@ -91,11 +93,16 @@ core::Result<void> Front::start() {
 }
 
 void Front::work() {
+  Idle me;
   while (true) {
     Connection* connection = nullptr;
     {
       std::unique_lock lock(m_queue_mutex);
-      m_queue_filled.wait(lock, [this] { return m_stopping || !m_queue.empty(); });
+      while (m_queue.empty() && !m_stopping) {
+        me.called = false;
+        m_idle.push_back(&me);
+        me.wake.wait(lock, [&] { return me.called || m_stopping; });
+      }
       if (m_stopping) {
         return;
       }
@@ -322,8 +329,11 @@ void Front::stop() {
   {
     const std::scoped_lock lock(m_queue_mutex);
     m_stopping = true;
+    for (Idle* const idle : m_idle) {
+      idle->wake.notify_one();
+    }
+    m_idle.clear();
   }
-  m_queue_filled.notify_all();
   for (std::thread& thread : m_workers) {
     thread.join();
   }

@@ -83,8 +83,13 @@ class Front {
   std::size_t m_open = 0;  ///< those in m_peers
 
   std::mutex m_queue_mutex;
-  std::condition_variable m_queue_filled;
   std::deque<Connection*> m_queue;  ///< held, for a worker to serve
+  /// A worker with nothing to do. The one that came last is called first: its memory is warm.
+  struct Idle {
+    std::condition_variable wake;
+    bool called = false;
+  };
+  std::vector<Idle*> m_idle;
   bool m_stopping = false;
   std::vector<std::thread> m_workers;
 };
