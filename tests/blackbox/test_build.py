@@ -12,22 +12,15 @@ import subprocess
 import time
 
 import harness
+import toolkits
 
 KERNELS = harness.SOURCE / "tests" / "builder" / "kernels"
-
-
-def toolkit_missing():
-    """Why nothing can be compiled here, or None."""
-    root = pathlib.Path(os.environ.get("CUBINARY_TOOLKIT") or os.environ.get("CUDA_HOME") or "/usr/local/cuda")
-    found = [p for pattern in ("lib64/libnvrtc.so*", "lib/libnvrtc.so*", "nvidia/*/lib/libnvrtc.so*")
-             for p in root.glob(pattern)]
-    return None if found else f"no NVRTC in {root}"
 
 
 class BuildCase(harness.Case):
     def setUp(self):
         super().setUp()
-        if (why := toolkit_missing()):
+        if (why := toolkits.missing()):
             self.skipTest(why)
         self.store = self.tmp / "store.cubinary"
 
@@ -326,10 +319,8 @@ class TestStopping(BuildCase):
 class TestNvcc(BuildCase):
     def setUp(self):
         super().setUp()
-        if shutil.which("nvcc") is None and not pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
-            self.skipTest("no nvcc")
-        if shutil.which("gcc") is None:
-            self.skipTest("nvcc needs gcc")
+        if (why := toolkits.nvcc_missing()):
+            self.skipTest(why)
 
     def test_host_code_builds_with_nvcc_and_extra_entries_are_counted(self):
         self.kernel("host")

@@ -5,7 +5,7 @@ one sentence that says what to do."""
 import pathlib
 
 import harness
-from test_build import toolkit_missing
+import toolkits
 
 STYLES = harness.SOURCE / "tests" / "builder" / "styles"
 # style -> candidates a target
@@ -24,7 +24,7 @@ REFUSED = {
 class Styles(harness.Case):
     def setUp(self):
         super().setUp()
-        if why := toolkit_missing():
+        if why := toolkits.missing():
             self.skipTest(why)
 
     def build(self, name, *arguments, status=0):
