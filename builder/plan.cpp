@@ -116,7 +116,7 @@ Result<void> check_coverage(store::Store& store, const Manifest& manifest) {
 Result<void> check_target(const Target& target, const PlannedKernel& kernel) {
   const core::ToolkitVersion first = core::first_toolkit(target);
   if (kernel.toolchain.version < first) {
-    return fail(ErrorCode::target,
+    return fail(ErrorCode::environment,
                 "kernel " + kernel.manifest.name + ": " + target.text() + " needs CUDA " +
                     first.text() + ", and the toolkit in " + kernel.toolkit.root.string() + " is " +
                     kernel.toolchain.version.text() + ": name a newer one with --toolkit DIR");

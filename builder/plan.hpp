@@ -57,7 +57,7 @@ struct Plan {
 };
 
 /// Expands, hashes and looks up. Writes nothing but a compiler's identity when it had to be asked.
-/// Errors: those of its parts, and `target` for a target the toolkit is too old for.
+/// Errors: those of its parts, and `environment` for a target the toolkit is too old for.
 [[nodiscard]] core::Result<Plan> make_plan(store::Store& store,
                                            std::vector<core::Manifest> manifests,
                                            const PlanOptions& options);

@@ -217,6 +217,7 @@ Result<std::optional<TaskResult>> TaskRunner::run(const PlannedKernel& kernel,
     }
     ++result.crashes;
     result.candidate.status = CandidateStatus::crashed;
+    job.header_use = HeaderUse::few;  // nor may the headers it made be to blame
   }
   return result;
 }

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t k_kept = 4;  ///< about 10 MB each
+/// Room the folder must have left: NVRTC maps its files and dies of a disk that fills up.
+constexpr std::uintmax_t k_room = 256U << 20U;
 constexpr std::string_view k_prefix = "cubinary-headers-";
 
 fs::path make_root() {
@@ -89,7 +91,8 @@ std::vector<std::string> PrecompiledHeaders::options_for(const CompileJob& job) 
     }
     std::error_code error;
     folder = m_root / std::to_string(m_count++);
-    if (m_root.empty() || !fs::create_directory(folder, error)) {
+    if (m_root.empty() || fs::space(m_root, error).available < k_room || error ||
+        !fs::create_directory(folder, error)) {
       m_unusable = true;  // no place for them: compiling goes on without
       return {};
     }

@@ -23,7 +23,7 @@ class PrecompiledHeaders {
   ~PrecompiledHeaders();
 
   /// NVRTC options that use the headers of `job`, or make them where its `header_use` says that
-  /// they will pay. None where a folder cannot be made.
+  /// they will pay. None where a folder cannot be made, or has little room.
   [[nodiscard]] std::vector<std::string> options_for(const CompileJob& job);
 
   /// Removes what workers that were killed left behind.
