@@ -66,9 +66,10 @@ struct CreatedRelease {
 /// Chosen and packed from a snapshot of the store as it is at the call, which others go on changing
 /// meanwhile; one short transaction at the end puts it. The same store content gives the same bytes
 /// under the same name. Holds one kernel's artifacts in memory at a time; what is packed waits in a
-/// file without a name beside the store. Releases of one process are made one after the other. `on_kernel` (may be empty) hears of each pack once it is made. Errors: `usage`
-/// for a bad name, glob or target; `exists` for a taken name; `not_found` when nothing is there to
-/// release; `compile_failed` when a default config has no cubin (all of them are listed).
+/// file without a name beside the store. Releases of one process are made one after the other.
+/// `on_kernel` (may be empty) hears of each pack once it is made. Errors: `usage` for a bad name,
+/// glob or target; `exists` for a taken name; `not_found` when nothing is there to release;
+/// `compile_failed` when a default config has no cubin (all of them are listed).
 [[nodiscard]] core::Result<CreatedRelease> create_release(
     store::Store& store, const ReleaseRequest& request,
     const std::function<void(const ReleasedKernel&)>& on_kernel = {});

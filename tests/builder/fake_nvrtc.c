@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An NVRTC of any version: FAKE_NVRTC_VERSION ("12.8") is what it says it is, and every compilation gives
-// the bytes of the file FAKE_NVRTC_CUBIN, or fails when there is none.
+// An NVRTC of any version: FAKE_NVRTC_VERSION ("12.8") is what it says it is, and every compilation
+// gives the bytes of the file FAKE_NVRTC_CUBIN, or fails when there is none.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ int nvrtcVersion(int* major, int* minor) {
   const char* version = getenv("FAKE_NVRTC_VERSION");
   return version != NULL && sscanf(version, "%d.%d", major, minor) == 2 ? k_ok : k_failed;
 }
-int nvrtcCreateProgram(void** program, const char* source, const char* name, int count, const char* const* headers,
-                       const char* const* names) {
+int nvrtcCreateProgram(void** program, const char* source, const char* name, int count,
+                       const char* const* headers, const char* const* names) {
   (void)source, (void)name, (void)count, (void)headers, (void)names;
   *program = malloc(1);
   return k_ok;
