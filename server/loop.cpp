@@ -146,7 +146,7 @@ void Loop::work(Connection& connection) {
       return;
     }
   }
-  for (int reads = 0; reads < k_turn_reads || connection.has_hidden_input(); ++reads) {
+  for (int reads = 0;; ++reads) {
     if (connection.pending) {
       if (connection.input.size() >= connection.pending->request.body_bytes) {
         return hand_over(connection);
@@ -160,6 +160,10 @@ void Loop::work(Connection& connection) {
         continue;
       }
     }
+    // Only after what the last read brought was looked at: it may be all there is to come.
+    if (reads >= k_turn_reads && !connection.has_hidden_input()) {
+      return await(connection, Connection::Io::wait_read);
+    }
     const Connection::Io outcome = connection.fill();
     if (outcome == Connection::Io::closed) {
       return close(connection);
@@ -172,7 +176,6 @@ void Loop::work(Connection& connection) {
       connection.deadline = m_now + m_options->head_time;
     }
   }
-  await(connection, Connection::Io::wait_read);
 }
 
 bool Loop::take_head(Connection& connection, bool& again) {

@@ -24,6 +24,11 @@ using core::Result;
 /// What every allocator of device memory gives.
 constexpr std::int64_t k_allocated = 256;
 
+bool is_pointer(core::ArgumentKind kind) {
+  return kind == core::ArgumentKind::in || kind == core::ArgumentKind::out ||
+         kind == core::ArgumentKind::inout;
+}
+
 auto key(const ResourceRow& row) {
   return std::tie(row.kernel, row.target, row.device_class, row.types, row.config, row.step);
 }
@@ -51,7 +56,9 @@ class KernelResources {
       query.device = device;
       query.facts.sm_count = device.sm_count;
       for (const core::CallerArgument& argument : core::caller_arguments(m_table, each)) {
-        query.alignments.emplace(argument.name, k_allocated);
+        if (is_pointer(argument.kind)) {
+          query.alignments.emplace(argument.name, k_allocated);
+        }
       }
       for (core::Shape& shape : store::tuned_shapes(m_manifest)) {
         query.shape = std::move(shape);
@@ -147,20 +154,17 @@ json::Value to_json(const ResourceAnswer& answer) {
       {"audit", "resources"}, {"resources", std::move(rows)}, {"unserved", std::move(unserved)}};
 }
 
-/// The classes to ask for on a target.
-Result<std::vector<core::DeviceClass>> classes_for(const store::Reader& reader,
-                                                   const store::AuditFilter& filter,
-                                                   const core::Target& target) {
+/// The classes to ask for.
+Result<std::vector<core::DeviceClass>> asked_classes(const store::Reader& reader,
+                                                     const store::AuditFilter& filter) {
   if (filter.device_class) {
     return std::vector{*filter.device_class};
   }
   TRY_ASSIGN(auto classes, store::device_classes(reader));
-  std::erase_if(
-      classes, [&](const core::DeviceClass& device) { return !target.runs_on(device.capability); });
   if (classes.empty()) {
-    return fail(ErrorCode::usage, "the store knows no GPU that runs " + target.text() +
-                                      ": name one with --device-class, such as "
-                                      "sm120-s188-l128M-b512-m96G, or ask for another --target");
+    return fail(ErrorCode::usage,
+                "the store knows no GPU yet: name one with --device-class, such as "
+                "sm120-s188-l128M-b512-m96G");
   }
   return classes;
 }
@@ -170,6 +174,7 @@ Result<std::vector<core::DeviceClass>> classes_for(const store::Reader& reader,
 Result<ResourceAnswer> audit_resources(const store::Reader& reader,
                                        const store::AuditFilter& filter) {
   TRY_ASSIGN(const auto kernels, store::audited_kernels(reader, filter));
+  TRY_ASSIGN(const auto classes, asked_classes(reader, filter));
   ResourceAnswer answer;
   for (const store::Kernel& kernel : kernels) {
     TRY_ASSIGN(const core::Manifest manifest,
@@ -177,17 +182,21 @@ Result<ResourceAnswer> audit_resources(const store::Reader& reader,
     TRY_ASSIGN(const auto targets, store::current_targets(reader, kernel.name));
     for (const std::string& text : targets) {
       TRY_ASSIGN(const core::Target target, core::Target::parse(text));
+      const auto runs = [&](const core::DeviceClass& device) {
+        return target.runs_on(device.capability);
+      };
       if ((!filter.target.empty() && filter.target != text) ||
-          (filter.device_class && !target.runs_on(filter.device_class->capability))) {
+          std::none_of(classes.begin(), classes.end(), runs)) {
         continue;
       }
-      TRY_ASSIGN(const auto classes, classes_for(reader, filter, target));
       TRY_ASSIGN(const SelectedTable selected, select_table(reader, kernel, text));
       std::copy(selected.problems.begin(), selected.problems.end(),
                 std::back_inserter(answer.unserved));
       KernelResources resources(manifest, selected, target, answer);
       for (const core::DeviceClass& device : classes) {
-        resources.add(device);
+        if (runs(device)) {
+          resources.add(device);
+        }
       }
     }
   }

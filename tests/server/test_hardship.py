@@ -50,6 +50,20 @@ class Hardship(Api):
         self.good("publish", "PUT", f"artifacts/{digest(lost)}", body=lost)
         self.assertTrue(self.good("admin", "POST", "store/fsck")["sound"])
 
+    def test_a_body_that_ends_with_a_turn_is_answered(self):
+        # The server reads a body 16 KiB at a time and lets others have their turn in between: wherever the
+        # end falls, the answer comes. The pause lets the loop, not the worker, read the body.
+        self.serve()
+        for kib in range(480, 561, 4):
+            one = os.urandom(kib << 10)
+            head = (f"PUT /api/v1/artifacts/{digest(one)} HTTP/1.1\r\nHost: localhost\r\n"
+                    f"Authorization: Bearer {self.told['publish_token']}\r\nContent-Length: {len(one)}\r\n\r\n")
+            with socket.create_connection(("127.0.0.1", self.port), timeout=8) as sock:
+                sock.sendall(head.encode())
+                time.sleep(0.02)
+                sock.sendall(one)
+                self.assertTrue(sock.recv(64).startswith(b"HTTP/1.1 200 "), f"{kib} KiB")
+
     def test_a_disk_that_is_full_in_earnest(self):
         # A small file system of its own: the database, its log and its helpers fill it together.
         if os.geteuid() != 0:
