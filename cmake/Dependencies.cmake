@@ -90,9 +90,9 @@ target_link_libraries(dep_httplib INTERFACE dep_ssl Threads::Threads)
 if(NOT CUBINARY_CLIENT_ONLY)
   # The Prometheus client library, its core alone; scripts/setup builds it.
   find_library(PROMETHEUS_LIBRARY prometheus-cpp-core REQUIRED
-               PATHS ${CMAKE_SOURCE_DIR}/build/deps/prometheus/lib $ENV{CUBINARY_DEPS}/prometheus/lib)
+               HINTS ${CMAKE_SOURCE_DIR}/build/deps/prometheus/lib $ENV{CUBINARY_DEPS}/prometheus/lib)
   find_path(PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h REQUIRED
-            PATHS ${CMAKE_SOURCE_DIR}/build/deps/prometheus/include $ENV{CUBINARY_DEPS}/prometheus/include)
+            HINTS ${CMAKE_SOURCE_DIR}/build/deps/prometheus/include $ENV{CUBINARY_DEPS}/prometheus/include)
   add_library(dep_prometheus INTERFACE)
   target_link_libraries(dep_prometheus INTERFACE ${PROMETHEUS_LIBRARY} Threads::Threads)
   target_include_directories(dep_prometheus SYSTEM INTERFACE ${PROMETHEUS_INCLUDE_DIR})
