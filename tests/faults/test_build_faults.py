@@ -48,25 +48,31 @@ class Faults(harness.Case):
 
 
 class Kills(Faults):
+    def killed(self, seconds, after_one):
+        """Builds and kills the build so long after its start, or after it told of its first candidate: gives what it
+        wrote, its status and how long it ran."""
+        written = self.tmp / "output"
+        with open(written, "w", encoding="utf-8") as output:
+            process = subprocess.Popen(self.command("--explain"), stdout=output, stderr=subprocess.PIPE, text=True)
+        began = time.monotonic()
+        while after_one and process.poll() is None and '"event":"candidate"' not in written.read_text():
+            time.sleep(0.02)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        errors = process.communicate()[1]
+        return written.read_text(), errors, process.returncode, time.monotonic() - began
+
     def test_killed_at_random_moments(self):
         rng = random.Random(int(os.environ.get("CUBINARY_SEED", "1")))
         told = set()  # keys of candidates that some build said are done
         generation, finished, before, progressed = 0, 0, 0, 0
-        longest = 1.0
+        longest = 2.0
         for number in range(KILLS):
-            process = subprocess.Popen(self.command("--explain"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            began = time.monotonic()
-            try:
-                output, errors = process.communicate(timeout=rng.uniform(0.05, longest))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, errors = process.communicate()
-            # A build that ends by itself says how long the moments to choose from should be.
-            if process.returncode == 0:
-                longest = max(0.5, min(longest, 1.5 * (time.monotonic() - began)))
-            else:
-                self.assertEqual(process.returncode, -signal.SIGKILL, errors)
-                longest = min(longest * 1.05, 60)
+            output, errors, status, seconds = self.killed(rng.uniform(0.01, longest), after_one=number % 2 == 1)
+            if status != 0:
+                self.assertEqual(status, -signal.SIGKILL, errors)
             lines = []
             for line in output.splitlines():
                 try:
@@ -79,9 +85,15 @@ class Kills(Faults):
             told |= {line["key"] for line in lines if line.get("event") == "candidate" and line["status"] == "ok"}
             if self.store.exists():
                 self.cubinary("store", "fsck", "--store", self.store)
-            progressed += len(told) > before
+            progress = len(told) > before
+            progressed += progress
+            # Moments to choose from: long enough for something to be done, shorter than a build from the start.
+            if status == 0:
+                longest = max(0.5, min(longest, seconds))
+            else:
+                longest = min(longest * (1.0 if progress else 1.3), 30)
             before = len(told)
-            if process.returncode == 0:
+            if status == 0:
                 # All there is is built: on with other sources, the old ones' candidates stay.
                 finished += 1
                 generation += 1
@@ -89,6 +101,7 @@ class Kills(Faults):
                 before = 0
                 with open(self.folder / "scale.cuh", "a", encoding="utf-8") as header:
                     header.write(f"// {generation}\n")
+        self.assertGreater(progressed, 0)
         print(f"{KILLS} kills, {progressed} with progress since the one before, {finished} builds went through", flush=True)
         self.finish()
 
