@@ -2,6 +2,7 @@
 #include "builder/schedule.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cubinary::builder {
 
@@ -17,9 +18,8 @@ Schedule::Schedule(const std::vector<ScheduledTask>& tasks, unsigned workers) : 
   }
   for (std::size_t i = 0; i < m_groups.size(); ++i) {
     auto& members = m_groups[i].tasks;
-    std::reverse(members.begin(), members.end());
-    std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
-      return tasks[a].expected_ms < tasks[b].expected_ms;
+    std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(tasks[a].expected_ms, b) < std::pair(tasks[b].expected_ms, a);
     });
     if (!members.empty()) {
       m_left.push_back(i);

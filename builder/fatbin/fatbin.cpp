@@ -2,7 +2,6 @@
 #include "builder/fatbin/fatbin.hpp"
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 #include <tuple>
 
@@ -65,8 +64,11 @@ std::vector<FatBinary> plan(const Tables& tables) {
   for (auto& [key, fat] : by_config) {
     sorted.push_back(std::move(fat));
   }
-  std::stable_sort(sorted.begin(), sorted.end(), [](const FatBinary& a, const FatBinary& b) {
-    return a.images.size() > b.images.size();
+  std::sort(sorted.begin(), sorted.end(), [](const FatBinary& a, const FatBinary& b) {
+    const std::size_t in_a = b.images.size();  // more targets first
+    const std::size_t in_b = a.images.size();
+    return std::tie(in_a, a.types, a.axes, a.configs.front()) <
+           std::tie(in_b, b.types, b.axes, b.configs.front());
   });
   for (FatBinary& fat : sorted) {
     const auto whole = std::find_if(all.begin(), all.end(),
