@@ -106,8 +106,9 @@ double Throughput::predicted(unsigned cores) const {
   const auto count = static_cast<double>(workers);
   const double parallel_apart = apart_cpu / count - apart_serial;
   const double parallel_together = (together_cpu - together_serial) / count;
-  // As many copies as cores, whatever was run here: what is serial grows with them.
-  const double serial = together_serial * cores / count;
+  // As many copies as cores, whatever was run here: of what is serial, a part grows with them.
+  const double grows = workers < 2 ? 0 : (together_serial - apart_serial) / (count - 1);
+  const double serial = apart_serial + grows * (cores - 1.0);
   return (apart_serial + parallel_apart) / (serial + parallel_together);
 }
 
