@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "builder/expand/space.hpp"
+#include "core/manifest/untuned.hpp"
 
 namespace cubinary::builder {
 
@@ -44,16 +45,6 @@ Variant variant_of(const Manifest& manifest, const Space& space,
     }
   }
   return variant;
-}
-
-core::Config code_part(const Manifest& manifest, const core::Config& config) {
-  core::Config part;
-  for (const core::Tunable& tunable : manifest.tunables) {
-    if (core::changes_code(tunable.use)) {
-      part[tunable.name] = config.at(tunable.name);
-    }
-  }
-  return part;
 }
 
 /// Every assignment of types and compile axes, whatever the rules say.
@@ -95,13 +86,9 @@ bool before(const Variant& a, const Variant& b) {
 Result<void> check_untuned_choice(const Manifest& manifest, const Target& target,
                                   const std::vector<Variant>& variants,
                                   const std::vector<Variant>& specialised) {
-  std::vector<core::Config> choices{code_part(manifest, manifest.default_config())};
-  for (const core::Config& prefer : manifest.prefer) {
-    core::Config config = manifest.default_config();
-    for (const auto& [name, value] : prefer) {
-      config[name] = value;
-    }
-    choices.push_back(code_part(manifest, config));
+  std::vector<core::Config> choices;
+  for (const core::Config& config : core::untuned_configs(manifest)) {
+    choices.push_back(core::code_part(manifest, config));
   }
   for (Variant variant : specialised) {
     const bool served = std::any_of(choices.begin(), choices.end(), [&](const core::Config& each) {

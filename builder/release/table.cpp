@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/manifest/manifest.hpp"
+#include "core/manifest/untuned.hpp"
 #include "core/model/target.hpp"
 #include "store/attestations.hpp"
 #include "store/audit/audit.hpp"
@@ -25,39 +26,6 @@ using core::Types;
 
 /// Types and compile axes: what a specialisation is of.
 using Combination = std::pair<Types, Shape>;
-
-/// A candidate's own part of a config.
-Config code_part(const core::Manifest& manifest, const Config& config) {
-  Config code;
-  for (const auto& [name, value] : config) {
-    const core::Tunable* tunable = manifest.find_tunable(name);
-    if (tunable != nullptr && core::changes_code(tunable->use)) {
-      code.emplace(name, value);
-    }
-  }
-  return code;
-}
-
-/// The untuned configs in the order they are tried, without repetitions.
-std::vector<Config> manifest_choices(const core::Manifest& manifest) {
-  std::vector<Config> choices;
-  const auto add = [&](const Config& config) {
-    if (std::find(choices.begin(), choices.end(), config) == choices.end()) {
-      choices.push_back(config);
-    }
-  };
-  for (const Config& overrides : manifest.prefer) {
-    Config config = manifest.default_config();
-    for (const auto& [name, value] : overrides) {
-      config.insert_or_assign(name, value);
-    }
-    add(config);
-  }
-  // The default stays last even when a `prefer` repeats it: nothing after it could be chosen.
-  std::erase(choices, manifest.default_config());
-  choices.push_back(manifest.default_config());
-  return choices;
-}
 
 std::string describe(const Combination& combination) {
   std::string text = core::to_display(combination.first);
@@ -229,13 +197,13 @@ Result<void> add_tuned(const store::Reader& reader, const core::Manifest& manife
 
 void add_fallbacks(const core::Manifest& manifest, const std::string& target,
                    const Candidates& candidates, SelectedTable& selected, Selection& selection) {
-  const std::vector<Config> choices = manifest_choices(manifest);
+  const std::vector<Config> choices = core::untuned_configs(manifest);
   for (const Combination& combination : candidates.combinations()) {
     int rank = 0;
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const bool is_default = i + 1 == choices.size();
       const store::Candidate* candidate =
-          candidates.find(combination, code_part(manifest, choices[i]));
+          candidates.find(combination, core::code_part(manifest, choices[i]));
       if (candidate == nullptr && !is_default) {
         continue;  // the rules exclude this preference for these types
       }

@@ -7,6 +7,7 @@
 
 #include "builder/tune/fill.hpp"
 #include "core/launch/names.hpp"
+#include "core/manifest/untuned.hpp"
 #include "core/model/dtype.hpp"
 
 namespace cubinary::builder {
@@ -100,18 +101,6 @@ Result<void> JobPlan::check_arguments() const {
   return {};
 }
 
-Config JobPlan::code_part(const Config& config) const {
-  Config code;
-  for (const core::Tunable& tunable : m_manifest.tunables) {
-    if (core::changes_code(tunable.use)) {
-      if (const auto found = config.find(tunable.name); found != config.end()) {
-        code.insert(*found);
-      }
-    }
-  }
-  return code;
-}
-
 bool JobPlan::is_of_job(const store::Candidate& candidate) const {
   core::Shape compiled;
   for (const core::Axis& axis : m_manifest.axes) {
@@ -192,7 +181,7 @@ std::size_t JobPlan::compilable() const {
 }
 
 const store::Candidate* JobPlan::candidate(const Config& config) const {
-  const auto found = m_candidates.find(code_part(config));
+  const auto found = m_candidates.find(core::code_part(m_manifest, config));
   return found == m_candidates.end() ? nullptr : &found->second;
 }
 
@@ -250,13 +239,7 @@ Result<void> JobPlan::make_space() {
                                             core::to_display(m_job.shape) + ": " + refused);
   }
   TRY_ASSIGN(m_space, SearchSpace::make(std::move(tunables), configs));
-  std::vector<Config> choices = m_manifest.prefer;
-  choices.emplace_back();
-  for (const Config& preferred : choices) {
-    Config config = m_manifest.default_config();
-    for (const auto& [name, value] : preferred) {
-      config[name] = value;
-    }
+  for (Config& config : core::untuned_configs(m_manifest)) {
     if (m_space->find(config)) {
       if (m_first.empty()) {
         m_baseline = config;

@@ -96,7 +96,6 @@ class JobPlan {
       const core::LaunchPlan& plan, const std::vector<core::EntrySymbol>& symbols) const;
   [[nodiscard]] core::Result<BufferSpec> buffer(const core::CallerArgument& argument,
                                                 const core::LaunchScope& scope) const;
-  [[nodiscard]] core::Config code_part(const core::Config& config) const;
   [[nodiscard]] std::vector<core::Shape> shapes() const;
   [[nodiscard]] bool is_of_job(const store::Candidate& candidate) const;
 
