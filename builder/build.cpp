@@ -21,7 +21,6 @@
 
 namespace cubinary::builder {
 
-using core::ErrorCode;
 using core::fail;
 using core::Result;
 using std::chrono::steady_clock;
@@ -269,50 +268,25 @@ class Build {
     });
   }
 
-  /// Refuses results whose inputs changed since they were hashed: their keys would lie.
-  Result<void> check_inputs(const std::vector<TaskResult>& results) const {
-    std::set<std::pair<std::size_t, store::CandidateRole>> checked;
-    for (const TaskResult& result : results) {
-      const PlannedCandidate& planned = m_plan.candidates[m_tasks[result.task].candidates.front()];
-      if (!checked.emplace(planned.kernel, planned.variant.role).second) {
-        continue;
-      }
-      if (const auto path = changed_since(kernel_of(planned).inputs.at(planned.variant.role))) {
-        return fail(ErrorCode::io, path->string() +
-                                       " changed while it was compiled; what came of it was not "
-                                       "kept: run the build again");
-      }
-    }
-    return {};
-  }
-
   /// Makes results safe, and has what is complete by them repacked.
   Result<void> commit(const std::vector<TaskResult>& results, BuildProgress& progress, Crew& crew) {
     if (results.empty()) {
       return {};
     }
-    TRY(check_inputs(results));
+    std::vector<std::size_t> compiled;
+    for (const TaskResult& result : results) {
+      compiled.push_back(m_tasks[result.task].candidates.front());
+    }
+    TRY(check_unchanged(m_plan, compiled, "the build"));
     std::vector<store::Candidate> put;
     const Result<void> written = m_store.write([&](store::Writer& writer) -> Result<void> {
       put.clear();
       for (const TaskResult& result : results) {
-        if (result.artifact) {
-          TRY(store::put_artifact(writer, *result.artifact));
-        }
-        for (const std::size_t index : m_tasks[result.task].candidates) {
-          const PlannedCandidate& planned = m_plan.candidates[index];
-          store::Candidate candidate = result.candidate;
-          candidate.build_key = planned.key;
-          candidate.role = planned.variant.role;
-          candidate.types = planned.variant.types;
-          candidate.compile_axes = planned.variant.compile_axes;
-          candidate.config = planned.variant.config;
-          TRY_ASSIGN(m_ids[index], store::put_candidate(writer, candidate));
-          if (result.artifact) {
-            candidate.raw_size = result.artifact->size;
-            candidate.stored_size = result.artifact->stored.size();
-          }
-          put.push_back(std::move(candidate));
+        const auto& members = m_tasks[result.task].candidates;
+        TRY_ASSIGN(auto candidates, put_result(writer, m_plan, result, members));
+        for (std::size_t i = 0; i < members.size(); ++i) {
+          m_ids[members[i]] = candidates[i].id;
+          put.push_back(std::move(candidates[i]));
         }
       }
       return {};

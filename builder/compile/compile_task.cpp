@@ -153,6 +153,51 @@ store::Candidate candidate_of(const PlannedKernel& kernel, const PlannedCandidat
   return candidate;
 }
 
+Result<void> check_unchanged(const Plan& plan, std::span<const std::size_t> compiled,
+                             std::string_view what) {
+  std::set<std::pair<std::size_t, store::CandidateRole>> checked;
+  for (const std::size_t index : compiled) {
+    const PlannedCandidate& planned = plan.candidates[index];
+    if (!checked.emplace(planned.kernel, planned.variant.role).second) {
+      continue;
+    }
+    const PlannedKernel& kernel = plan.kernels[planned.kernel];
+    if (const auto path = changed_since(kernel.inputs.at(planned.variant.role))) {
+      return fail(ErrorCode::io, path->string() +
+                                     " changed while it was compiled; what came of it was not "
+                                     "kept: run " +
+                                     std::string(what) + " again");
+    }
+  }
+  return {};
+}
+
+Result<std::vector<store::Candidate>> put_result(store::Writer& writer, const Plan& plan,
+                                                 const TaskResult& result,
+                                                 std::span<const std::size_t> members) {
+  if (result.artifact) {
+    TRY(store::put_artifact(writer, *result.artifact));
+  }
+  std::vector<store::Candidate> put;
+  for (const std::size_t index : members) {
+    const PlannedCandidate& planned = plan.candidates[index];
+    store::Candidate candidate = result.candidate;
+    candidate.kernel = plan.kernels[planned.kernel].manifest.name;
+    candidate.build_key = planned.key;
+    candidate.role = planned.variant.role;
+    candidate.types = planned.variant.types;
+    candidate.compile_axes = planned.variant.compile_axes;
+    candidate.config = planned.variant.config;
+    TRY_ASSIGN(candidate.id, store::put_candidate(writer, candidate));
+    if (result.artifact) {
+      candidate.raw_size = result.artifact->size;
+      candidate.stored_size = result.artifact->stored.size();
+    }
+    put.push_back(std::move(candidate));
+  }
+  return put;
+}
+
 void judge_reply(const PlannedCandidate& planned, const CompileReply& reply,
                  store::Candidate& candidate) {
   candidate.cpu_ms = reply.cpu_ms;

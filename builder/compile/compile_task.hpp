@@ -4,7 +4,9 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "builder/compile/compile_job.hpp"
@@ -41,6 +43,18 @@ struct TaskResult {
 /// The candidate without a result: what the plan knows of it.
 [[nodiscard]] store::Candidate candidate_of(const PlannedKernel& kernel,
                                             const PlannedCandidate& planned);
+
+/// Refuses what was compiled of inputs that have changed since they were hashed: its keys would
+/// lie. `compiled` are indices into the plan's candidates; `what` is to be run again.
+[[nodiscard]] core::Result<void> check_unchanged(const Plan& plan,
+                                                 std::span<const std::size_t> compiled,
+                                                 std::string_view what);
+
+/// Puts what a task came to: its artifact, and a candidate for each of `members`, which are of one
+/// code key, of whatever kernels. Gives them in that order, with their ids.
+[[nodiscard]] core::Result<std::vector<store::Candidate>> put_result(
+    store::Writer& writer, const Plan& plan, const TaskResult& result,
+    std::span<const std::size_t> members);
 
 /// Fills in status, message, symbols and log from a compiler's reply, after inspecting the cubin. A
 /// cubin that is not right makes the candidate failed.

@@ -9,6 +9,7 @@
 
 #include "builder/compile/precompiled.hpp"
 #include "builder/key/explain.hpp"
+#include "core/manifest/untuned.hpp"
 
 namespace cubinary::builder {
 
@@ -17,31 +18,6 @@ using core::fail;
 using core::Result;
 using store::CandidateRole;
 using store::CandidateStatus;
-
-namespace {
-
-/// The code-changing parts of what an untuned release would run.
-std::set<core::Config> untuned_choices(const core::Manifest& manifest) {
-  std::vector<core::Config> choices = manifest.prefer;
-  choices.emplace_back();
-  std::set<core::Config> parts;
-  for (const core::Config& choice : choices) {
-    core::Config whole = manifest.default_config();
-    for (const auto& [name, value] : choice) {
-      whole[name] = value;
-    }
-    core::Config part;
-    for (const core::Tunable& tunable : manifest.tunables) {
-      if (core::changes_code(tunable.use)) {
-        part.emplace(tunable.name, whole.at(tunable.name));
-      }
-    }
-    parts.insert(std::move(part));
-  }
-  return parts;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<CompileAhead>> CompileAhead::make(store::Store& store,
                                                          CompileAheadOptions options) {
@@ -149,7 +125,10 @@ Result<void> CompileAhead::begin(const std::string& kernel, const std::string& t
     return set_current(writer, place);
   };
   TRY(m_store.write(put_in_force));
-  const std::set<core::Config> untuned = untuned_choices(planned.manifest);
+  std::set<core::Config> untuned;
+  for (const core::Config& config : core::untuned_configs(planned.manifest)) {
+    untuned.insert(core::code_part(planned.manifest, config));
+  }
   {
     const std::scoped_lock lock(m_mutex);
     for (const std::size_t i : members->second) {
@@ -263,35 +242,21 @@ Result<std::vector<store::Candidate>> CompileAhead::commit(const std::vector<Tas
   if (results.empty()) {
     return put;
   }
+  std::vector<std::size_t> compiled;
   for (const TaskResult& result : results) {
-    const PlannedCandidate& planned = m_plan.candidates[result.task];
-    const Inputs& inputs = m_plan.kernels[planned.kernel].inputs.at(planned.variant.role);
-    if (const auto path = changed_since(inputs)) {
-      return fail(ErrorCode::io, path->string() +
-                                     " changed while it was compiled; what came of it was not "
-                                     "kept: run again");
-    }
+    compiled.push_back(result.task);
   }
+  TRY(check_unchanged(m_plan, compiled, "the tuner"));
   std::vector<std::pair<std::size_t, store::Candidate>> made;
   const auto body = [&](store::Writer& writer) -> Result<void> {
     made.clear();
     std::set<Place> places;
     for (const TaskResult& result : results) {
-      if (result.artifact) {
-        TRY(store::put_artifact(writer, *result.artifact));
-      }
-      for (const std::size_t index : m_by_code.at(m_plan.candidates[result.task].code)) {
-        store::Candidate candidate = result.candidate;
-        const store::Candidate& asked = m_made[index];
-        candidate.build_key = asked.build_key;
-        candidate.kernel = asked.kernel;
-        candidate.role = asked.role;
-        candidate.types = asked.types;
-        candidate.compile_axes = asked.compile_axes;
-        candidate.config = asked.config;
-        TRY_ASSIGN(candidate.id, store::put_candidate(writer, candidate));
-        places.emplace(candidate.kernel, candidate.target);
-        made.emplace_back(index, std::move(candidate));
+      const auto& members = m_by_code.at(m_plan.candidates[result.task].code);
+      TRY_ASSIGN(auto candidates, put_result(writer, m_plan, result, members));
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        places.emplace(candidates[i].kernel, candidates[i].target);
+        made.emplace_back(members[i], std::move(candidates[i]));
       }
     }
     for (const auto& [index, candidate] : made) {

@@ -173,6 +173,21 @@ class Keys(harness.Case):
             else:
                 self.assertEqual(self.build(command=("faketime", "2019-05-05 03:04:05"))[0], set())
 
+    def test_two_kernels_of_one_code(self):
+        # The code is compiled once; each kernel has candidates of its own, and both can be released.
+        twin = shutil.copytree(self.folder, self.tmp / "kernels" / "twin")
+        (twin / "kernel.toml").write_text(MANIFEST.replace('"keyed"', '"twin"'))
+        lines = self.run_program(harness.binary(), "build", self.tmp / "kernels", "--store", self.store,
+                                 "--json").json_lines()  # fmt: skip
+        built = [(line["kernel"], line["artifact"]) for line in lines if line.get("event") == "candidate"]
+        self.assertEqual(len(built), 2 * len(ALL))
+        artifacts = {name: {artifact for kernel, artifact in built if kernel == name} for name in ("keyed", "twin")}
+        self.assertEqual(artifacts["keyed"], artifacts["twin"])
+        for name in artifacts:
+            self.assertEqual(sum(kernel == name for kernel, _ in built), len(ALL))
+        self.cubinary("release", "create", "v1", "--store", self.store)
+        self.assertEqual(self.build()[0], set())
+
     def test_same_bytes_with_any_workers_anywhere_for_anybody(self):
         # Internal linkage, an assertion and the file's name: what compilers like to put paths and process ids in.
         self.put("keyed.cu", "#define TWO(x) (x)\nnamespace { __device__ int counter; }\n" + SOURCE.replace(
