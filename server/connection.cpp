@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t k_read_bytes = 16U << 10U;
 constexpr std::uint64_t k_discard_bytes = 256U << 20U;
+constexpr auto k_linger_time = 5s;
 
 /// What a client must manage: without pressure any that makes progress at all at modem speed.
 constexpr auto k_stall = 10s;
@@ -218,8 +219,9 @@ bool Connection::wait_for_client(short events) {
   return ready;
 }
 
-void Connection::begin_linger() {
+void Connection::begin_linger(bool draining) {
   phase = Phase::linger;
+  deadline = Clock::now() + (draining ? k_drain_time : k_linger_time);
   input.clear();
   if (m_session) {
     SSL_shutdown(m_session.get());

@@ -54,6 +54,8 @@ class Connection {
   /// Who may touch it. A loop and a worker hold it while they work on it; `doomed`: it had to make
   /// room, and its loop is to close it.
   enum class Hold : std::uint8_t { free, working, doomed };
+  /// How long anybody is waited for who has nothing to say, once the server drains.
+  static constexpr std::chrono::seconds k_drain_time{1};
 
   Connection(core::UniqueFd fd, PeerAddress peer, TlsContext::Session session,
              SendPatience& patience);
@@ -83,8 +85,8 @@ class Connection {
   [[nodiscard]] std::uint64_t sent() const { return m_sent; }
 
   /// Tells the client that nothing more comes, and reads on only to throw away: a client still
-  /// sending could otherwise lose the answer to a connection reset.
-  void begin_linger();
+  /// sending could otherwise lose the answer to a connection reset. `draining`: not for long.
+  void begin_linger(bool draining);
   /// Throws away what arrived; false once it is time to close.
   [[nodiscard]] bool discard();
 

@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t k_max_loops = 32;
 /// An upload slower than this is given up.
 constexpr std::uint64_t k_body_bytes_a_second = 64U << 10U;
-constexpr auto k_linger_time = 5s;
-constexpr auto k_drain_linger_time = 1s;
 
 /// Whom a connection counts against: an IPv6 customer has a whole /64.
 std::string peer_key(const std::string& address) {
@@ -224,9 +222,7 @@ void Front::drop(Connection& connection) {
 }
 
 void Front::linger(Connection& connection) {
-  connection.begin_linger();
-  connection.deadline = Clock::now() + (m_draining ? Clock::duration(k_drain_linger_time)
-                                                   : Clock::duration(k_linger_time));
+  connection.begin_linger(m_draining);
   connection.loop->release(connection, Connection::Io::wait_read);
 }
 

@@ -26,8 +26,6 @@ using Hold = Connection::Hold;
 /// Reads of one connection before others have their turn.
 constexpr int k_turn_reads = 32;
 constexpr auto k_sweep_time = 200ms;
-constexpr auto k_linger_time = 5s;
-constexpr auto k_drain_linger_time = 1s;
 
 std::uint32_t events_of(Connection::Io wait) {
   return wait == Connection::Io::wait_write ? EPOLLOUT : EPOLLIN;
@@ -249,9 +247,7 @@ void Loop::await(Connection& connection, Connection::Io wait) {
 }
 
 void Loop::linger(Connection& connection) {
-  connection.begin_linger();
-  connection.deadline =
-      m_now + (m_draining ? Clock::duration(k_drain_linger_time) : Clock::duration(k_linger_time));
+  connection.begin_linger(m_draining);
   await(connection, Connection::Io::wait_read);
 }
 
@@ -289,7 +285,7 @@ void Loop::sweep(Clock::time_point now) {
       if (m_draining && one->phase == Phase::idle) {
         one->deadline = {};
       } else if (m_draining && one->phase == Phase::head && one->input.empty()) {
-        one->deadline = std::min(one->deadline, now + Clock::duration(k_drain_linger_time));
+        one->deadline = std::min(one->deadline, now + Connection::k_drain_time);
       }
       if (one->deadline < now || (one->answer && one->too_slow(now, false))) {
         late.push_back(one.get());
