@@ -34,18 +34,6 @@ using core::Result;
 
 namespace {
 
-struct Silent : builder::BuildObserver {
-  void planned(std::size_t, std::size_t, unsigned) override {}
-  void explained(const store::Candidate&, const std::string&) override {}
-  void finished(const store::Candidate& candidate, bool) override {
-    if (candidate.status != store::CandidateStatus::ok) {
-      std::fprintf(stderr, "%s: %s\n", candidate.kernel.c_str(), candidate.message.c_str());
-    }
-  }
-  void progress(const builder::BuildProgress&) override {}
-  void note(const std::string&) override {}
-};
-
 double cpu_seconds() {
   double total = 0;
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -164,7 +152,7 @@ Result<void> compare(const core::Manifest& manifest, const Options& options, con
   TRY_ASSIGN(const builder::Plan plan,
              builder::make_plan(store, {manifest}, {build.targets, build.toolkit, build.worker}));
   double before = cpu_seconds();
-  Silent silent;
+  bench::Silent silent;
   TRY_ASSIGN(const builder::BuildSummary summary, builder::build(store, build, silent));
   const double whole = cpu_seconds() - before;
   const double ours = whole / static_cast<double>(std::max<std::uint64_t>(summary.compiled, 1));

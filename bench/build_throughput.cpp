@@ -23,18 +23,6 @@ using core::Result;
 
 namespace {
 
-struct Silent : builder::BuildObserver {
-  void planned(std::size_t, std::size_t, unsigned) override {}
-  void explained(const store::Candidate&, const std::string&) override {}
-  void finished(const store::Candidate& candidate, bool) override {
-    if (candidate.status != store::CandidateStatus::ok) {
-      std::fprintf(stderr, "%s: %s\n", candidate.kernel.c_str(), candidate.message.c_str());
-    }
-  }
-  void progress(const builder::BuildProgress&) override {}
-  void note(const std::string&) override {}
-};
-
 /// A copy of a kernel's folder, and of the include folder beside it, under another name.
 Result<void> copy_kernel(const core::Manifest& manifest, const fs::path& to,
                          const std::string& suffix) {

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "builder/build.hpp"
 #include "core/base/result.hpp"
 #include "core/manifest/manifest.hpp"
 
 namespace cubinary::bench {
+
+/// A build of which only failures are told.
+struct Silent : builder::BuildObserver {
+  void planned(std::size_t, std::size_t, unsigned) override {}
+  void explained(const store::Candidate&, const std::string&) override {}
+  void finished(const store::Candidate& candidate, bool) override {
+    if (candidate.status != store::CandidateStatus::ok) {
+      std::fprintf(stderr, "%s: %s\n", candidate.kernel.c_str(), candidate.message.c_str());
+    }
+  }
+  void progress(const builder::BuildProgress&) override {}
+  void note(const std::string&) override {}
+};
 
 struct Throughput {
   unsigned workers = 0;         ///< of the one build, and how many builds of one worker

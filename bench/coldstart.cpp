@@ -28,6 +28,7 @@
 #include "core/base/file.hpp"
 #include "core/base/temporary_folder.hpp"
 #include "core/driver/driver.hpp"
+#include "core/launch/names.hpp"
 
 namespace {
 
@@ -143,9 +144,7 @@ Result<void> launch_one(client::Session& session, const std::vector<Code>& codes
     client::Session::Query query = query_of(code);
     std::erase_if(query.alignments, [&](const auto& item) {
       return std::ranges::none_of(code.table->arguments, [&](const core::Argument& argument) {
-        return argument.name == item.first && (argument.kind == core::ArgumentKind::in ||
-                                               argument.kind == core::ArgumentKind::out ||
-                                               argument.kind == core::ArgumentKind::inout);
+        return argument.name == item.first && core::is_pointer(argument.kind);
       });
     });
     auto kernel = session.resolve(query);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/launch/names.hpp"
+
 namespace cubinary::client {
 namespace {
 
@@ -19,11 +21,6 @@ namespace cuda = core::cuda;
 /// up.
 constexpr std::size_t k_max_parameters = 512;
 constexpr std::uint64_t k_workspace_alignment = 256;
-
-bool is_pointer(core::ArgumentKind kind) {
-  return kind == core::ArgumentKind::in || kind == core::ArgumentKind::out ||
-         kind == core::ArgumentKind::inout;
-}
 
 /// Loading is not allowed while any thread captures in global mode, unless this thread says that it
 /// knows what it does: modules have nothing to do with the captured stream.
@@ -60,7 +57,7 @@ Result<std::unique_ptr<Kernel>> Kernel::make(std::shared_ptr<Session> session, K
   for (const auto& argument : kernel->m_plan.arguments) {
     ArgumentCheck check;
     check.size = argument.size;
-    check.pointer = is_pointer(argument.kind);
+    check.pointer = core::is_pointer(argument.kind);
     check.misaligned = check.pointer && argument.alignment > 1
                            ? static_cast<std::uint64_t>(argument.alignment) - 1
                            : 0;

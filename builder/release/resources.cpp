@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "builder/release/table.hpp"
+#include "core/launch/names.hpp"
 #include "core/manifest/manifest.hpp"
 #include "store/audit/answer.hpp"
 #include "store/measurements.hpp"
@@ -23,11 +24,6 @@ using core::Result;
 
 /// What every allocator of device memory gives.
 constexpr std::int64_t k_allocated = 256;
-
-bool is_pointer(core::ArgumentKind kind) {
-  return kind == core::ArgumentKind::in || kind == core::ArgumentKind::out ||
-         kind == core::ArgumentKind::inout;
-}
 
 auto key(const ResourceRow& row) {
   return std::tie(row.kernel, row.target, row.device_class, row.types, row.config, row.step);
@@ -56,7 +52,7 @@ class KernelResources {
       query.device = device;
       query.facts.sm_count = device.sm_count;
       for (const core::CallerArgument& argument : core::caller_arguments(m_table, each)) {
-        if (is_pointer(argument.kind)) {
+        if (core::is_pointer(argument.kind)) {
           query.alignments.emplace(argument.name, k_allocated);
         }
       }

@@ -5,7 +5,7 @@
 #include "core/model/dtype.hpp"
 #include "core/table/kernel_table.hpp"
 
-/// Whether what a caller names is what the table has, for core/launch_*.cpp and core/resolve*.cpp.
+/// What a caller may name: pointers, and whether a name is one that the table has.
 /// Errors are `usage` with the nearest correct name.
 namespace cubinary::core {
 
