@@ -257,8 +257,10 @@ Result<void> parse_launches(const ManifestReader& reader, const TomlNode& root,
   }
   for (const char* key : {"entry", "launch"}) {
     if (const TomlNode* value = root.find(key)) {
-      return reader.error(value->location, "a manifest with [[step]] has no \"" + std::string(key) +
-                                               "\" of its own");
+      return reader.error(
+          value->location,
+          "a manifest with [[step]] has no \"" + std::string(key) +
+              "\" of its own: each step has its keys, and \"args\" stands at the top");
     }
   }
   TRY_ASSIGN(const TomlNode* args, reader.required(root, "args", "a manifest with [[step]]"));

@@ -295,7 +295,8 @@ class Validator {
     }
     for (const auto& [dtype, at] : m_draft.tolerances) {
       if (!outputs.contains(dtype)) {
-        return m_reader.error(at, "no output has the dtype " + dtype);
+        return m_reader.error(
+            at, "no output has the dtype " + dtype + "; tolerances go by the dtypes of outputs");
       }
     }
     for (const auto& [dtype, name] : outputs) {

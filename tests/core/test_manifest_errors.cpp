@@ -209,9 +209,10 @@ constexpr Broken k_one_launch[] = {
      "35:13: the reference kernel takes no output argument, so there is nothing to compare"},
     {"block = [256] }", "block = [256], args = [\"y\", \"xs\"] }",
      "35:88: unknown argument \"xs\" (did you mean \"x\"?)"},
-    {"f16 = [2e-3, 1e-3]", "bf16 = [2e-3, 1e-3]", "36:35: no output has the dtype bf16"},
+    {"f16 = [2e-3, 1e-3]", "bf16 = [2e-3, 1e-3]",
+     "36:35: no output has the dtype bf16; tolerances go by the dtypes of outputs"},
     {", f16 = [2e-3, 1e-3]", ", f16 = [2e-3, 1e-3], f64 = [0, 0]",
-     "36:55: no output has the dtype f64"},
+     "36:55: no output has the dtype f64; tolerances go by the dtypes of outputs"},
     {", f16 = [2e-3, 1e-3]", "", "36:13: \"tolerance\" lacks f16, which the output \"y\" may have"},
     {"f16 = [2e-3, 1e-3]", "f16 = 2e-3", "36:41: a tolerance is [relative, absolute]"},
     {"f16 = [2e-3, 1e-3]", "f16 = [2e-3, nan]", "36:48: a tolerance must be finite"},
@@ -231,7 +232,9 @@ constexpr Broken k_one_launch[] = {
     {"cache = \"cold\"",
      "cache =", "40:8: not valid TOML: key-value pair: expected value, saw '\\n'"},
     {"[axes]", "[[axes]]", "11:1: [axes] must be a table, not a list"},
-    {"[launch]", "[[step]]", "5:9: a manifest with [[step]] has no \"entry\" of its own"},
+    {"[launch]", "[[step]]",
+     "5:9: a manifest with [[step]] has no \"entry\" of its own: each step has its keys, and "
+     "\"args\" stands at the top"},
     {"name = \"eps\"", "name = \"eps\", name = \"eps\"",
      "31:19: \"name\" is given twice; keep one"},
 };
