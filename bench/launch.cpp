@@ -7,17 +7,23 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <sstream>
+#include <memory>
+#include <span>
 
+#include "client/kernel.hpp"
 #include "tests/gpu/launcher.hpp"
 
 namespace {
 
-using namespace cubinary::gpu;
+using namespace cubinary;
+using gpu::CudaError;
+using gpu::driver;
+using gpu::failure;
+using gpu::Kernel;
+using gpu::Operands;
+using gpu::Problem;
+using gpu::Release;
+using gpu::Stream;
 
 constexpr int k_skipped = 125;
 constexpr int k_batches = 400;
@@ -30,29 +36,65 @@ void require(const std::string& what, cubinary_status status) {
   }
 }
 
-/// The function in the artifact that the client cached.
-CUfunc_st* load_function(const std::filesystem::path& cache, const std::string& artifact) {
-  std::ifstream stream(cache / "v1/artifacts/sha256" / artifact.substr(artifact.find(':') + 1),
-                       std::ios::binary);
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(stream)), {});
-  CUmod_st* module = nullptr;
-  CUfunc_st* function = nullptr;
-  driver().check(driver().module_load(&module, bytes.data()), "cuModuleLoadData");
-  driver().check(driver().module_functions(&function, 1, module), "cuModuleEnumerateFunctions");
-  driver().check(driver().function_load(function), "cuFuncLoad");
-  return function;
+/// The same kernel as a caller without Cubinary would hold it: the function, loaded by hand, its
+/// launch, and where each parameter's value lies.
+struct RawKernel {
+  core::cuda::Function function = nullptr;
+  core::StepPlan step;
+  std::vector<void*> parameters;
+};
+
+template <typename T>
+T value_or_throw(const std::string& what, core::Result<T> result) {
+  if (!result) {
+    throw CudaError(what + ": " + result.error().message);
+  }
+  return *std::move(result);
 }
 
-/// `VEC=4 WARPS=8` as numbers.
-std::map<std::string, unsigned> parse_config(const std::string& text) {
-  std::map<std::string, unsigned> config;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    const auto equals = word.find('=');
-    config[word.substr(0, equals)] =
-        static_cast<unsigned>(std::strtoul(word.c_str() + equals + 1, nullptr, 10));
+/// What the release answers for the problem, without the C interface: its code is taken from the
+/// release and loaded here, not found in anybody's cache.
+RawKernel raw_kernel(const core::Driver& cuda, const Problem& problem, const Operands& operands,
+                     std::span<const cubinary_arg> arguments,
+                     std::unique_ptr<client::Kernel>& owner) {
+  client::SessionOptions options;
+  options.source =
+      value_or_throw("source", client::SourceName::parse(std::getenv("CUBINARY_TEST_SOURCE")));
+  options.trust.keys.push_back(
+      value_or_throw("key", core::PublicKey::load(std::getenv("CUBINARY_TEST_KEY"))));
+  const auto session = value_or_throw("open", client::Session::open(std::move(options)));
+  client::Session::Query query;
+  query.kernel = problem.kernel;
+  query.types = {{"T", problem.dtype}};
+  query.shape = {problem.axes.begin(), problem.axes.end()};
+  for (const auto& [name, alignment] : operands.alignments()) {
+    query.alignments.emplace(name, alignment);
   }
-  return config;
+  owner = value_or_throw("resolve", session->resolve(query));
+  const core::LaunchPlan& plan = owner->plan();
+  if (plan.steps.size() != 1 || plan.workspace_bytes != 0 || plan.steps[0].cluster[0] != 0) {
+    throw CudaError(problem.kernel + " is not one plain launch any more: measure another kernel");
+  }
+  const auto current = value_or_throw("context", session->current_context(cuda));
+  const core::Choice& choice = owner->choice();
+  const auto module =
+      value_or_throw("load", session->load(cuda, current, *choice.table, choice.entry->artifact));
+  RawKernel raw;
+  raw.step = plan.steps[0];
+  driver().check(cuda.module_function(&raw.function, module->module,
+                                      choice.entry->symbols.at(0).symbol.c_str()),
+                 "cuModuleGetFunction");
+  static std::uint64_t null = 0;
+  for (core::ParameterSource& source : raw.step.parameters) {
+    if (source.from == core::ParameterSource::From::constant) {
+      raw.parameters.push_back(source.value.data());
+    } else if (const void* data = arguments[source.index].data; data != nullptr) {
+      raw.parameters.push_back(const_cast<void*>(data));
+    } else {
+      raw.parameters.push_back(&null);
+    }
+  }
+  return raw;
 }
 
 template <typename Launch>
@@ -74,48 +116,47 @@ double median(std::vector<double>& samples) {
 int run() {
   std::mt19937_64 random(1);
   const std::int64_t rows = 4;
-  const Problem problem = rmsnorm_problem("f16", rows, 256, 1e-6F, random);
+  const Problem problem = gpu::rmsnorm_problem("f16", rows, 256, 1e-6F, random);
   const Operands operands(problem, {});
   const auto arguments = operands.arguments();
-  std::string pattern = std::filesystem::temp_directory_path() / "cubinary-launch-XXXXXX";
-  const std::filesystem::path cache = mkdtemp(pattern.data());
   Release release;
   Kernel kernel;
-  require("open", release.open(cache));
+  require("open", release.open(""));
   require("resolve", kernel.resolve(release, problem.kernel, CUBINARY_ANY_INTERFACE, problem.dtype,
                                     problem.axes, operands.alignments()));
   require("prepare", cubinary_prepare(kernel.get()));
 
-  CUfunc_st* function = load_function(cache, kernel.info().artifact);
-  std::filesystem::remove_all(cache);
-  auto config = parse_config(kernel.info().config);
-  const unsigned grid = (static_cast<unsigned>(rows) + config["ROWS"] - 1) / config["ROWS"];
-  long long counts[2] = {problem.axes[0].second, problem.axes[1].second};
-  float eps = *problem.eps;
-  std::vector<void*> parameters;
-  for (const cubinary_arg& argument : std::span(arguments).first(3)) {
-    parameters.push_back(const_cast<void*>(argument.data));
+  const core::Driver& cuda = *value_or_throw("driver", core::Driver::get());
+  std::unique_ptr<client::Kernel> owner;
+  RawKernel by_hand = raw_kernel(cuda, problem, operands, arguments, owner);
+  if (kernel.info().config != core::to_display(owner->choice().entry->config)) {
+    throw CudaError("the two sides were given different configs");
   }
-  parameters.insert(parameters.end(), {&counts[0], &counts[1], &eps});
 
   const Stream stream;
   const auto raw = [&] {
-    driver().check(
-        driver().launch_kernel(function, grid, 1, 1, 32 * config["WARPS"], config["ROWS"], 1, 0,
-                               stream.get(), parameters.data(), nullptr),
-        "cuLaunchKernel");
+    const core::StepPlan& step = by_hand.step;
+    const int status = cuda.launch(by_hand.function, step.grid[0], step.grid[1], step.grid[2],
+                                   step.block[0], step.block[1], step.block[2], step.dynamic_smem,
+                                   stream.get(), by_hand.parameters.data(), nullptr);
+    if (status != 0) [[unlikely]] {
+      driver().check(status, "cuLaunchKernel");
+    }
   };
-  const auto client = [&] {
-    require("launch",
-            cubinary_launch(kernel.get(), arguments.data(), arguments.size(), stream.get()));
+  const auto ours = [&] {
+    const auto status =
+        cubinary_launch(kernel.get(), arguments.data(), arguments.size(), stream.get());
+    if (status != CUBINARY_OK) [[unlikely]] {
+      throw CudaError(failure("launch", status));
+    }
   };
   nanoseconds_a_launch(stream, raw);
-  nanoseconds_a_launch(stream, client);
+  nanoseconds_a_launch(stream, ours);
   std::vector<double> raw_samples;
   std::vector<double> client_samples;
   for (int batch = 0; batch < k_batches; ++batch) {
     raw_samples.push_back(nanoseconds_a_launch(stream, raw));
-    client_samples.push_back(nanoseconds_a_launch(stream, client));
+    client_samples.push_back(nanoseconds_a_launch(stream, ours));
   }
   const double raw_time = median(raw_samples);
   const double client_time = median(client_samples);

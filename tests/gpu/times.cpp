@@ -63,6 +63,9 @@ double plain_load(const std::filesystem::path& file) {
   return milliseconds([&] {
     std::ifstream stream(file, std::ios::binary);
     const std::vector<char> bytes((std::istreambuf_iterator<char>(stream)), {});
+    if (bytes.empty()) {
+      throw CudaError("the client's cache holds no code at " + file.string());
+    }
     CUmod_st* module = nullptr;
     CUfunc_st* function = nullptr;
     driver().check(driver().module_load(&module, bytes.data()), "cuModuleLoadData");
