@@ -70,14 +70,16 @@ client::SessionOptions session_options(const Wanted& wanted) {
 /// Kernels take turns, so that few are not all of one.
 Result<std::vector<Code>> choose(client::Release& release, core::Capability capability,
                                  std::size_t count,
-                                 std::vector<std::shared_ptr<const core::Catalogue>>& keep) {
+                                 std::vector<std::shared_ptr<const client::TargetTables>>& keep) {
   std::vector<std::vector<Code>> by_kernel;
   for (const auto& target : release.targets()) {
     if (!target.runs_on(capability)) {
       continue;
     }
-    TRY_ASSIGN(auto catalogue, release.catalogue(target, client::deadline_after(60)));
-    for (const auto& table : catalogue->kernels) {
+    TRY_ASSIGN(auto tables, release.tables(target, client::deadline_after(60)));
+    for (std::size_t i = 0; i < tables->size(); ++i) {
+      TRY_ASSIGN(const core::KernelTable* read, tables->table(i));
+      const core::KernelTable& table = *read;
       std::set<core::Digest> seen;
       std::vector<Code> codes;
       for (const auto& entry : table.entries) {
@@ -87,7 +89,7 @@ Result<std::vector<Code>> choose(client::Release& release, core::Capability capa
       }
       by_kernel.push_back(std::move(codes));
     }
-    keep.push_back(std::move(catalogue));
+    keep.push_back(std::move(tables));
   }
   std::vector<Code> chosen;
   for (std::size_t row = 0; chosen.size() < count; ++row) {
@@ -247,7 +249,7 @@ Result<Times> start_once(const Wanted& wanted) {
   at = Clock::now();
   TRY_ASSIGN(const auto current, session->current_context(*driver));
   TRY_ASSIGN(const auto read, session->device(*driver, current.device));
-  std::vector<std::shared_ptr<const core::Catalogue>> keep;
+  std::vector<std::shared_ptr<const client::TargetTables>> keep;
   TRY_ASSIGN(const auto codes, choose(const_cast<client::Release&>(session->release()),
                                       read.device_class.capability, wanted.kernels, keep));
   for (const Code& code : codes) {
@@ -344,7 +346,7 @@ Result<std::size_t> write_plain(const Wanted& wanted, core::Capability capabilit
   client::SessionOptions options = session_options(wanted);
   TRY_ASSIGN(const auto session, client::Session::open(std::move(options)));
   auto& release = const_cast<client::Release&>(session->release());
-  std::vector<std::shared_ptr<const core::Catalogue>> keep;
+  std::vector<std::shared_ptr<const client::TargetTables>> keep;
   TRY_ASSIGN(const auto codes, choose(release, capability, 1'000'000, keep));
   std::string list;
   for (const Code& code : codes) {

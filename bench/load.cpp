@@ -112,13 +112,17 @@ Result<int> run(const std::string& source, const std::string& key, int rounds) {
                                                         .log = options.log},
                                                        cache));
   std::vector<Code> codes;
+  std::vector<std::shared_ptr<const client::TargetTables>> owners;  // of what `codes` points to
   std::uint64_t bytes = 0;
   for (const auto& target : release->targets()) {
     if (!target.runs_on(device.device_class.capability)) {
       continue;
     }
-    TRY_ASSIGN(const auto catalogue, release->catalogue(target, client::deadline_after(600)));
-    for (const auto& table : catalogue->kernels) {
+    TRY_ASSIGN(const auto tables, release->tables(target, client::deadline_after(600)));
+    owners.push_back(tables);
+    for (std::size_t i = 0; i < tables->size(); ++i) {
+      TRY_ASSIGN(const core::KernelTable* table_read, tables->table(i));
+      const core::KernelTable& table = *table_read;
       std::map<core::Digest, Code> distinct;
       for (const auto& entry : table.entries) {
         std::vector<std::string> symbols;

@@ -233,20 +233,19 @@ std::unique_ptr<client::Release> check_source(const SourceArguments& arguments,
       if (!target.runs_on(device.device_class.capability)) {
         continue;
       }
-      const auto catalogue = (*release)->catalogue(target, deadline);
-      if (!catalogue) {
-        findings.push_back(
-            {"source", target.text(), State::lacking, catalogue.error().message, ""});
+      const auto tables = (*release)->tables(target, deadline);
+      if (!tables) {
+        findings.push_back({"source", target.text(), State::lacking, tables.error().message, ""});
         continue;
       }
       const auto fits =
-          core::check_driver(machine.cuda_version, (*catalogue)->minimum_driver, target.text());
+          core::check_driver(machine.cuda_version, (*tables)->minimum_driver(), target.text());
       if (!fits) {
-        needed = (*catalogue)->minimum_driver;
+        needed = (*tables)->minimum_driver();
         continue;
       }
       targets += (targets.empty() ? "" : ", ") + target.text() + " (" +
-                 std::to_string((*catalogue)->kernels.size()) + " kernels)";
+                 std::to_string((*tables)->size()) + " kernels)";
     }
     if (!targets.empty()) {
       findings.push_back({"source", "code for " + device.name, State::ok, targets, ""});

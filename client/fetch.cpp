@@ -60,21 +60,22 @@ Result<FetchReport> fetch(Release& release, const FetchFilter& filter, Deadline 
                           const FetchProgress& progress) {
   TRY_ASSIGN(const auto targets, choose_targets(release, filter));
   FetchReport report;
-  std::vector<std::shared_ptr<const core::Catalogue>> catalogues;
+  std::vector<std::shared_ptr<const TargetTables>> owners;
   std::vector<std::pair<core::Target, const core::KernelTable*>> wanted;
   std::set<std::string> known;
   for (const core::Target& target : targets) {
-    TRY_ASSIGN(auto catalogue, release.catalogue(target, deadline));
+    TRY_ASSIGN(auto tables, release.tables(target, deadline));
     ++report.catalogues;
-    report.minimum_driver = std::max(report.minimum_driver, catalogue->minimum_driver);
-    for (const core::KernelTable& table : catalogue->kernels) {
-      known.insert(table.name);
+    report.minimum_driver = std::max(report.minimum_driver, tables->minimum_driver());
+    for (std::size_t i = 0; i < tables->size(); ++i) {
+      known.insert(tables->name(i));
       if (filter.kernel_glob.empty() ||
-          ::fnmatch(filter.kernel_glob.c_str(), table.name.c_str(), 0) == 0) {
-        wanted.emplace_back(target, &table);
+          ::fnmatch(filter.kernel_glob.c_str(), tables->name(i).c_str(), 0) == 0) {
+        TRY_ASSIGN(const core::KernelTable* table, tables->table(i));
+        wanted.emplace_back(target, table);
       }
     }
-    catalogues.push_back(std::move(catalogue));
+    owners.push_back(std::move(tables));
   }
   if (wanted.empty() && !filter.kernel_glob.empty()) {
     const std::vector<std::string> names(known.begin(), known.end());

@@ -62,7 +62,10 @@ void LookAhead::begin(std::optional<core::Capability> capability, Deadline deadl
   if (auto targets = targets_for(capability); !targets.empty()) {
     start([this, targets = std::move(targets), deadline] {
       for (std::size_t i = 0; i < targets.size() && !m_stop; ++i) {
-        (void)m_release.catalogue(targets[i], deadline);
+        const auto tables = m_release.tables(targets[i], deadline);
+        for (std::size_t at = 0; tables && at < (*tables)->size() && !m_stop; ++at) {
+          (void)(*tables)->table(at);
+        }
       }
     });
   }

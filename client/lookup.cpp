@@ -26,32 +26,33 @@ Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Dea
       continue;
     }
     loadable = true;
-    TRY_ASSIGN(const auto catalogue, release.catalogue(target, deadline));
+    TRY_ASSIGN(const auto tables, release.tables(target, deadline));
     if (query.cuda_version) {
       const auto fits =
-          core::check_driver(*query.cuda_version, catalogue->minimum_driver,
+          core::check_driver(*query.cuda_version, tables->minimum_driver(),
                              "release " + release.name() + ", target " + target.text() + ",");
       if (!fits) {
         too_old = fits.error();
         continue;
       }
     }
-    for (const core::KernelTable& table : catalogue->kernels) {
-      known.insert(table.name);
-      if (table.name != query.kernel) {
-        continue;
-      }
-      if (query.interface_digest && *query.interface_digest != table.interface) {
-        return fail(ErrorCode::interface_mismatch,
-                    "kernel " + table.name + " of release " + release.name() + " has interface " +
-                        table.interface.text() + ", but the caller was written for " +
-                        query.interface_digest->text() +
-                        ": its arguments differ; update the caller, or use the release it was "
-                        "written for");
-      }
-      found.catalogues.push_back(catalogue);
-      found.tables.push_back({target, &table});
+    for (std::size_t i = 0; i < tables->size(); ++i) {
+      known.insert(tables->name(i));
     }
+    TRY_ASSIGN(const core::KernelTable* table, tables->find(query.kernel));
+    if (table == nullptr) {
+      continue;
+    }
+    if (query.interface_digest && *query.interface_digest != table->interface) {
+      return fail(ErrorCode::interface_mismatch,
+                  "kernel " + table->name + " of release " + release.name() + " has interface " +
+                      table->interface.text() + ", but the caller was written for " +
+                      query.interface_digest->text() +
+                      ": its arguments differ; update the caller, or use the release it was "
+                      "written for");
+    }
+    found.owners.push_back(tables);
+    found.tables.push_back({target, table});
   }
   if (!found.tables.empty()) {
     return found;

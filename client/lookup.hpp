@@ -16,7 +16,7 @@ namespace cubinary::client {
 
 /// One kernel's tables for every target of a release that a device can load.
 struct KernelTables {
-  std::vector<std::shared_ptr<const core::Catalogue>> catalogues;  ///< own what `tables` points to
+  std::vector<std::shared_ptr<const TargetTables>> owners;  ///< of what `tables` points to
   std::vector<core::ResolveTable> tables;
 };
 

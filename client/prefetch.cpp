@@ -101,20 +101,24 @@ Result<std::vector<core::Target>> Prefetch::targets_for(const Request& request) 
 
 Result<void> Prefetch::run(const Request& request) {
   TRY_ASSIGN(const auto targets, targets_for(request));
-  std::vector<std::shared_ptr<const core::Catalogue>> catalogues;
+  std::vector<std::shared_ptr<const TargetTables>> owners;
   std::vector<const core::KernelTable*> tables;
   for (const core::Target& target : targets) {
-    TRY_ASSIGN(auto catalogue, m_release.catalogue(target, request.deadline));
-    for (const core::KernelTable& table : catalogue->kernels) {
+    TRY_ASSIGN(auto owner, m_release.tables(target, request.deadline));
+    for (std::size_t i = 0; i < owner->size(); ++i) {
       const bool named = request.kernel_globs.empty() ||
                          std::ranges::any_of(request.kernel_globs, [&](const std::string& glob) {
-                           return ::fnmatch(glob.c_str(), table.name.c_str(), 0) == 0;
+                           return ::fnmatch(glob.c_str(), owner->name(i).c_str(), 0) == 0;
                          });
-      if (named && !table.entries.empty()) {
-        tables.push_back(&table);
+      if (!named) {
+        continue;
+      }
+      TRY_ASSIGN(const core::KernelTable* table, owner->table(i));
+      if (!table->entries.empty()) {
+        tables.push_back(table);
       }
     }
-    catalogues.push_back(std::move(catalogue));
+    owners.push_back(std::move(owner));
   }
   return parallel_for(tables.size(), k_width, [&](std::size_t i) -> Result<void> {
     return m_stop ? Result<void>() : m_release.warm(*tables[i], request.deadline);

@@ -397,22 +397,20 @@ Result<void> Release::check_revoked(const core::Digest& digest, std::string_view
                                       "; use another release");
 }
 
-void Release::drop_revoked(core::Catalogue& catalogue) const {
+TargetTables::Filter Release::drop_revoked(const std::string& where) const {
   if (m_revoked.empty()) {
-    return;
+    return {};
   }
-  std::size_t dropped = 0;
-  for (core::KernelTable& table : catalogue.kernels) {
-    const bool whole = m_revoked.contains(table.pack);
-    dropped += std::erase_if(table.entries, [&](const core::TableEntry& entry) {
-      return whole || m_revoked.contains(entry.artifact);
+  return [revoked = m_revoked, log = m_options.log, where](core::KernelTable& table) {
+    const bool whole = revoked.contains(table.pack);
+    const std::size_t dropped = std::erase_if(table.entries, [&](const core::TableEntry& entry) {
+      return whole || revoked.contains(entry.artifact);
     });
-  }
-  if (dropped != 0) {
-    m_options.log("release " + name() + ", target " + catalogue.target.text() + ": " +
-                  std::to_string(dropped) + (dropped == 1 ? " entry uses" : " entries use") +
-                  " revoked code and count as not there");
-  }
+    if (dropped != 0) {
+      log(where + ", kernel " + table.name + ": " + std::to_string(dropped) +
+          (dropped == 1 ? " entry uses" : " entries use") + " revoked code and count as not there");
+    }
+  };
 }
 
 void Release::keep_document(const core::Digest& digest, core::ByteView bytes) {
@@ -476,40 +474,40 @@ Result<oci::Manifest> Release::target_manifest(const core::Target& target, Deadl
   return *std::move(manifest);
 }
 
-std::shared_ptr<const core::Catalogue> Release::find_catalogue(const core::Target& target) {
+std::shared_ptr<const TargetTables> Release::find_tables(const core::Target& target) {
   const std::lock_guard lock(m_mutex);
-  const auto found = m_catalogues.find(target);
-  return found == m_catalogues.end() ? nullptr : found->second;
+  const auto found = m_tables.find(target);
+  return found == m_tables.end() ? nullptr : found->second;
 }
 
 std::vector<core::Target> Release::opened_targets() {
   std::vector<core::Target> targets;
   const std::lock_guard lock(m_mutex);
-  for (const auto& [target, catalogue] : m_catalogues) {
+  for (const auto& [target, tables] : m_tables) {
     targets.push_back(target);
   }
   return targets;
 }
 
-Result<std::shared_ptr<const core::Catalogue>> Release::catalogue(const core::Target& target,
-                                                                  Deadline deadline) {
-  if (auto found = find_catalogue(target)) {
+Result<std::shared_ptr<const TargetTables>> Release::tables(const core::Target& target,
+                                                            Deadline deadline) {
+  if (auto found = find_tables(target)) {
     return found;
   }
   // One thread reads it, others wait for what it makes of it.
   const auto gate = gate_of(core::sha256("catalogue " + target.text()));
   const std::lock_guard inside(*gate);
-  if (auto found = find_catalogue(target)) {
+  if (auto found = find_tables(target)) {
     return found;
   }
   const Spent spent(*m_options.metrics, Phase::catalogue);
-  TRY_ASSIGN(core::Catalogue read, read_catalogue(target, deadline));
-  auto shared = std::make_shared<const core::Catalogue>(std::move(read));
+  TRY_ASSIGN(auto read, read_tables(target, deadline));
   const std::lock_guard lock(m_mutex);
-  return m_catalogues.emplace(target, std::move(shared)).first->second;
+  return m_tables.emplace(target, std::move(read)).first->second;
 }
 
-Result<core::Catalogue> Release::read_catalogue(const core::Target& target, Deadline deadline) {
+Result<std::shared_ptr<const TargetTables>> Release::read_tables(const core::Target& target,
+                                                                 Deadline deadline) {
   const std::string where = "release " + name() + ", target " + target.text();
   const auto bad = [&](std::string_view why) {
     return fail(ErrorCode::corrupt, where + ": " + std::string(why));
@@ -523,32 +521,30 @@ Result<core::Catalogue> Release::read_catalogue(const core::Target& target, Dead
                 where + ": its catalogue has " + std::to_string(manifest->config.size) + " bytes");
   }
   TRY(check_revoked(manifest->config.digest, where));
-  TRY_ASSIGN(
-      const core::Bytes catalogue_bytes,
-      document(manifest->config.digest, manifest->config.size, manifest->config.size, deadline));
-  auto catalogue = core::catalogue_from_json(core::as_text(catalogue_bytes));
+  TRY_ASSIGN(core::Bytes bytes, document(manifest->config.digest, manifest->config.size,
+                                         manifest->config.size, deadline));
+  auto catalogue = core::CatalogueReader::open(std::move(bytes));
   if (!catalogue) {
     return fail(catalogue.error().with_context(where));
   }
-  if (catalogue->target != target) {
-    return bad("its catalogue is for " + catalogue->target.text());
+  if (catalogue->target() != target) {
+    return bad("its catalogue is for " + catalogue->target().text());
   }
-  if (m_statement && catalogue->release != m_statement->name) {
-    return bad("its catalogue is of release " + catalogue->release);
+  if (m_statement && catalogue->release() != m_statement->name) {
+    return bad("its catalogue is of release " + catalogue->release());
   }
-  for (const core::KernelTable& table : catalogue->kernels) {
+  for (const auto& kernel : catalogue->kernels()) {
     const bool shipped =
-        table.entries.empty() ||
+        kernel.empty ||
         std::any_of(manifest->layers.begin(), manifest->layers.end(), [&](const auto& layer) {
-          return layer.digest == table.pack && layer.size == table.pack_size &&
+          return layer.digest == kernel.pack && layer.size == kernel.pack_size &&
                  layer.media_type == oci::k_pack_type;
         });
     if (!shipped) {
-      return bad("the pack of kernel " + table.name + " is not among its layers");
+      return bad("the pack of kernel " + kernel.name + " is not among its layers");
     }
   }
-  drop_revoked(*catalogue);
-  return *std::move(catalogue);
+  return std::make_shared<const TargetTables>(*std::move(catalogue), where, drop_revoked(where));
 }
 
 }  // namespace cubinary::client

@@ -15,6 +15,7 @@
 #include "client/cache.hpp"
 #include "client/revocations.hpp"
 #include "client/source.hpp"
+#include "client/target_tables.hpp"
 #include "core/base/result.hpp"
 #include "core/model/target.hpp"
 #include "core/table/kernel_table.hpp"
@@ -68,17 +69,17 @@ class Release {
   /// What the repository's owner has revoked. Entries that use such code are in no catalogue.
   [[nodiscard]] const Revoked& revoked() const { return m_revoked; }
 
-  /// The catalogue of one of `targets()`; fetched and checked once, then shared.
-  [[nodiscard]] core::Result<std::shared_ptr<const core::Catalogue>> catalogue(
-      const core::Target& target, Deadline deadline);
+  /// The kernels of one of `targets()`; fetched and checked once, then shared.
+  [[nodiscard]] core::Result<std::shared_ptr<const TargetTables>> tables(const core::Target& target,
+                                                                         Deadline deadline);
 
   /// An artifact's bytes, from the cache or out of its pack; the whole pack's artifacts are then
-  /// checked, cached and for a while kept in memory. `table` belongs to `catalogue`, `digest` to
+  /// checked, cached and for a while kept in memory. `table` belongs to `tables`, `digest` to
   /// one of its entries.
   [[nodiscard]] core::Result<SharedBytes> artifact(const core::KernelTable& table,
                                                    const core::Digest& digest, Deadline deadline);
 
-  /// Targets whose catalogue is here.
+  /// Targets whose tables are here.
   [[nodiscard]] std::vector<core::Target> opened_targets();
   /// Brings an artifact into memory, if the cache holds it and the bound on memory leaves room for
   /// it; false when it does not. Counts as a hit once `artifact` is asked for it.
@@ -118,8 +119,8 @@ class Release {
   /// `revoked` when the digest is on the list; `what` begins the message.
   [[nodiscard]] core::Result<void> check_revoked(const core::Digest& digest,
                                                  std::string_view what) const;
-  /// Leaves out entries whose code is revoked, and says so.
-  void drop_revoked(core::Catalogue& catalogue) const;
+  /// Leaves out entries whose code is revoked, and says so; none where nothing is revoked.
+  [[nodiscard]] TargetTables::Filter drop_revoked(const std::string& where) const;
   core::Result<core::oci::Manifest> target_manifest(const core::Target& target, Deadline deadline);
   /// For opening the release offline.
   void keep_document(const core::Digest& digest, core::ByteView bytes);
@@ -135,8 +136,9 @@ class Release {
   /// Held while a pack or catalogue is fetched: one thread does it, the others find what it
   /// brought.
   std::shared_ptr<std::mutex> gate_of(const core::Digest& digest);
-  std::shared_ptr<const core::Catalogue> find_catalogue(const core::Target& target);
-  core::Result<core::Catalogue> read_catalogue(const core::Target& target, Deadline deadline);
+  std::shared_ptr<const TargetTables> find_tables(const core::Target& target);
+  core::Result<std::shared_ptr<const TargetTables>> read_tables(const core::Target& target,
+                                                                Deadline deadline);
 
   std::unique_ptr<Source> m_source;  ///< none when offline
   std::string m_place;
@@ -153,7 +155,7 @@ class Release {
   core::Digest m_signature_digest;  ///< the signature's manifest; zero when unsigned
 
   std::mutex m_mutex;
-  std::map<core::Target, std::shared_ptr<const core::Catalogue>> m_catalogues;
+  std::map<core::Target, std::shared_ptr<const TargetTables>> m_tables;
   std::map<core::Digest, std::shared_ptr<std::mutex>> m_gates;
   struct Recent {
     SharedBytes bytes;

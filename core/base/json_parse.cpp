@@ -1,34 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of JSON. A catalogue is most of what a client reads before its first launch, so that
-// its speed is felt: one pass, values built in place, keys that arrive sorted go straight to their
-// place.
-#include <array>
+// its speed is felt: one pass, nothing copied, keys that arrive sorted are compared with their
+// predecessor only.
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/base/json_document.hpp"
 #include "core/base/json_text.hpp"
 
 namespace cubinary::core::json {
-namespace {
 
-class Parser {
+/// Fills a Document.
+class DocumentReader {
  public:
-  Parser(std::string_view text, int max_depth)
+  using Kind = Document::Kind;
+
+  DocumentReader(std::string_view text, ReadLimits limits)
       : m_at(text.data()),
         m_begin(text.data()),
         m_end(text.data() + text.size()),
-        m_max_depth(max_depth) {}
+        m_limits(limits) {}
 
-  Result<Value> document() {
-    Value value;
+  Result<Document> read() {
     skip_space();
-    if (!parse_value(value)) {
+    if (!parse_value()) {
       return failure();
     }
     skip_space();
@@ -36,14 +41,17 @@ class Parser {
       (void)no_json();
       return failure();
     }
-    return value;
+    return std::move(m_document);
   }
 
  private:
-  /// Where the parser stands, for messages: an array's index, or an object's key.
+  /// A container that is open.
   struct Level {
-    const Array* array;  ///< null: an object
-    std::string_view key;
+    bool array = false;
+    std::uint32_t count = 0;    ///< elements or members that are complete
+    std::string_view key = {};  ///< of the member at hand
+    std::size_t first_key = 0;  ///< in m_keys
+    std::unique_ptr<std::set<std::string_view>> keys = {};  ///< once they are not sorted
   };
 
   bool stop(std::string why) {
@@ -64,8 +72,8 @@ class Parser {
   [[nodiscard]] std::string path() const {
     std::string text;
     for (const Level& level : m_open) {
-      if (level.array != nullptr) {
-        text += "[" + std::to_string(level.array->size()) + "]";
+      if (level.array) {
+        text += "[" + std::to_string(level.count) + "]";
       } else if (!level.key.empty()) {
         text += (text.empty() ? "" : ".") + std::string(level.key);
       }
@@ -79,84 +87,96 @@ class Parser {
     }
   }
   [[nodiscard]] char peek() const { return m_at == m_end ? '\0' : *m_at; }
-  bool literal(std::string_view word, Value value, Value& out) {
+
+  /// What stands at this place goes into the document, unless it lies too deep.
+  void emit(Kind kind, std::string_view text) {
+    if (m_open.size() <= static_cast<std::size_t>(m_limits.kept_depth)) {
+      auto& tokens = m_document.m_tokens;
+      tokens.push_back({text.data(), static_cast<std::uint32_t>(text.size()), 0,
+                        static_cast<std::uint32_t>(tokens.size() + 1), kind, true});
+    }
+  }
+
+  bool literal(std::string_view word, Kind kind) {
     if (static_cast<std::size_t>(m_end - m_at) < word.size() ||
         std::string_view(m_at, word.size()) != word) {
       return no_json();
     }
+    emit(kind, {m_at, word.size()});
     m_at += word.size();
-    out = std::move(value);
     return true;
   }
 
-  bool parse_value(Value& out) {
+  bool parse_value() {
     switch (peek()) {
       case '{':
-        return parse_object(out);
+        return parse_container(false);
       case '[':
-        return parse_array(out);
+        return parse_container(true);
       case '"': {
-        std::string text;
+        std::string_view text;
         if (!parse_text(text)) {
           return false;
         }
-        out = Value(std::move(text));
+        emit(Kind::text, text);
         return true;
       }
       case 't':
-        return literal("true", true, out);
+        return literal("true", Kind::truth);
       case 'f':
-        return literal("false", false, out);
+        return literal("false", Kind::falsehood);
       case 'n':
-        return literal("null", nullptr, out);
+        return literal("null", Kind::null);
       default:
-        return parse_number(out);
+        return parse_number();
     }
   }
 
-  bool open() {
-    if (m_open.size() >= static_cast<std::size_t>(m_max_depth)) {
-      return stop("it is nested deeper than " + std::to_string(m_max_depth) + " levels");
+  bool parse_container(bool array) {
+    if (m_open.size() >= static_cast<std::size_t>(m_limits.max_depth)) {
+      return stop("it is nested deeper than " + std::to_string(m_limits.max_depth) + " levels");
     }
-    return true;
-  }
-
-  bool parse_array(Value& out) {
-    if (!open()) {
-      return false;
-    }
-    Array array;
-    m_open.push_back({&array, {}});
+    const char* const begin = m_at;
+    const std::size_t token = m_document.m_tokens.size();
+    emit(array ? Kind::array : Kind::object, {begin, 1});
+    m_open.push_back({.array = array, .first_key = m_keys.size()});
     ++m_at;
+    const char closing = array ? ']' : '}';
     skip_space();
-    if (peek() == ']') {
+    if (peek() == closing) {
       ++m_at;
     } else {
       while (true) {
-        Value element;
-        if (!parse_value(element)) {
+        if (!(array ? parse_value() : parse_member())) {
           return false;
         }
-        array.push_back(std::move(element));
+        ++m_open.back().count;
         skip_space();
         const char next = peek();
-        if (next != ',' && next != ']') {
+        if (next != ',' && next != closing) {
           return no_json();
         }
         ++m_at;
-        if (next == ']') {
+        if (next == closing) {
           break;
         }
         skip_space();
       }
     }
+    if (token < m_document.m_tokens.size()) {
+      Document::Token& self = m_document.m_tokens[token];
+      self.size = static_cast<std::uint32_t>(m_at - begin);
+      self.count = m_open.back().count;
+      self.end = static_cast<std::uint32_t>(m_document.m_tokens.size());
+      self.kept = m_open.size() <= static_cast<std::size_t>(m_limits.kept_depth);
+    }
+    m_keys.resize(m_open.back().first_key);
     m_open.pop_back();
-    out = Value(std::move(array));
     return true;
   }
 
-  bool parse_member(Object& object) {
-    std::string key;
+  bool parse_member() {
+    std::string_view key;
     if (peek() != '"') {
       return no_json();
     }
@@ -169,45 +189,25 @@ class Parser {
     }
     ++m_at;
     skip_space();
-    const std::size_t before = object.size();
-    const auto place = object.emplace_hint(object.end(), std::move(key), Value());
-    if (object.size() == before) {
-      return stop("the key \"" + place->first + "\" stands twice in one object");
+    Level& level = m_open.back();
+    if (!is_new(level, key)) {
+      return stop("the key \"" + std::string(key) + "\" stands twice in one object");
     }
-    m_open.back().key = place->first;
-    return parse_value(place->second);
+    m_keys.push_back(key);
+    level.key = key;
+    emit(Kind::text, key);
+    return parse_value();
   }
 
-  bool parse_object(Value& out) {
-    if (!open()) {
-      return false;
-    }
-    Object object;
-    m_open.push_back({nullptr, {}});
-    ++m_at;
-    skip_space();
-    if (peek() == '}') {
-      ++m_at;
-    } else {
-      while (true) {
-        if (!parse_member(object)) {
-          return false;
-        }
-        skip_space();
-        const char next = peek();
-        if (next != ',' && next != '}') {
-          return no_json();
-        }
-        ++m_at;
-        if (next == '}') {
-          break;
-        }
-        skip_space();
+  bool is_new(Level& level, std::string_view key) const {
+    if (!level.keys) {
+      if (m_keys.size() == level.first_key || m_keys.back() < key) {
+        return true;
       }
+      level.keys = std::make_unique<std::set<std::string_view>>(
+          m_keys.begin() + static_cast<std::ptrdiff_t>(level.first_key), m_keys.end());
     }
-    m_open.pop_back();
-    out = Value(std::move(object));
-    return true;
+    return level.keys->insert(key).second;
   }
 
   bool digits() {
@@ -218,7 +218,7 @@ class Parser {
     return m_at != before || no_json();
   }
 
-  bool parse_number(Value& out) {
+  bool parse_number() {
     const char* const begin = m_at;
     if (peek() == '-') {
       ++m_at;
@@ -246,42 +246,68 @@ class Parser {
         return false;
       }
     }
+    const std::string_view text(begin, static_cast<std::size_t>(m_at - begin));
     if (integer) {
       std::int64_t value = 0;
-      if (std::from_chars(begin, m_at, value).ec != std::errc()) {
+      if (text.size() >= k_digits_of_int64 &&
+          std::from_chars(begin, m_at, value).ec != std::errc()) {
         return stop("an integer is beyond 64 bits");
       }
-      out = Value(value);
-      return true;
-    }
-    double value = 0;
-    if (std::from_chars(begin, m_at, value).ec == std::errc::result_out_of_range) {
-      value = std::strtod(std::string(begin, m_at).c_str(), nullptr);  // too small is fine, it is 0
-    }
-    if (!std::isfinite(value)) {
+    } else if (!std::isfinite(number_of(text))) {
       return stop("a number is beyond what 64-bit floating point holds");
     }
-    out = Value(value);
+    emit(integer ? Kind::integer : Kind::number, text);
     return true;
   }
 
-  bool parse_text(std::string& out) {
+  /// Moves past what needs no look: neither the end of the text, nor an escape, nor a byte outside
+  /// of printable ASCII. Eight bytes at once; in each the top bit is set where the byte stops it.
+  void skip_plain() {
+    constexpr std::uint64_t k_ones = 0x0101010101010101;
+    constexpr std::uint64_t k_tops = 0x8080808080808080;
+    while (std::endian::native == std::endian::little && m_end - m_at >= 8) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, m_at, sizeof bytes);
+      const std::uint64_t quote = bytes ^ (k_ones * '"');
+      const std::uint64_t escape = bytes ^ (k_ones * '\\');
+      const std::uint64_t stops =
+          ((bytes - k_ones * 0x20) | (quote - k_ones) | (escape - k_ones) | bytes) & k_tops;
+      if (stops != 0) {
+        // A borrow may mark bytes that do not stop it, above the first that is marked.
+        m_at += std::countr_zero(stops) / 8;
+        return;
+      }
+      m_at += 8;
+    }
+  }
+
+  /// The content at this opening quote, escapes resolved.
+  bool parse_text(std::string_view& out) {
     ++m_at;
     const char* plain = m_at;
+    std::string* resolved = nullptr;
     while (true) {
+      skip_plain();
       if (m_at == m_end) {
         return no_json();
       }
       const auto byte = static_cast<unsigned char>(*m_at);
       if (byte == '"') {
-        out.append(plain, m_at);
+        if (resolved != nullptr) {
+          out = resolved->append(plain, m_at);
+        } else {
+          out = {plain, static_cast<std::size_t>(m_at - plain)};
+        }
         ++m_at;
         return true;
       }
       if (byte == '\\') {
-        out.append(plain, m_at);
+        if (resolved == nullptr) {
+          resolved = &m_document.m_unescaped.emplace_back();
+        }
+        resolved->append(plain, m_at);
         ++m_at;
-        if (!parse_escape(out)) {
+        if (!parse_escape(*resolved)) {
           return false;
         }
         plain = m_at;
@@ -404,22 +430,86 @@ class Parser {
     return true;
   }
 
+  /// Fewer characters always fit.
+  static constexpr std::size_t k_digits_of_int64 = std::numeric_limits<std::int64_t>::digits10 + 1;
+
   const char* m_at;
   const char* m_begin;
   const char* m_end;
-  const int m_max_depth;
+  const ReadLimits m_limits;
+  Document m_document;
   std::vector<Level> m_open;
+  std::vector<std::string_view> m_keys;  ///< of all objects that are open, so far
   std::string m_why;
 };
 
-}  // namespace
-
-Result<Value> parse(std::string_view text, int max_depth) {
+Result<Document> Document::parse(std::string_view text, ReadLimits limits) {
   // Some readers skip it silently.
   if (text.starts_with("\xEF\xBB\xBF")) {
     return fail(ErrorCode::corrupt, "the JSON begins with a byte order mark");
   }
-  return Parser(text, max_depth).document();
+  if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
+    return fail(ErrorCode::too_large, "the JSON has " + std::to_string(text.size()) + " bytes");
+  }
+  return DocumentReader(text, limits).read();
+}
+
+double number_of(std::string_view text) {
+  double value = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), value).ec ==
+      std::errc::result_out_of_range) {
+    value = std::strtod(std::string(text).c_str(), nullptr);  // too small is fine, it is 0
+  }
+  return value;
+}
+
+namespace {
+
+/// The tree of the value at `at`, which is moved past it.
+Value tree_of(const std::vector<Document::Token>& tokens, std::uint32_t& at) {
+  const Document::Token& token = tokens[at++];
+  switch (token.kind) {
+    case Document::Kind::null:
+      return nullptr;
+    case Document::Kind::truth:
+      return true;
+    case Document::Kind::falsehood:
+      return false;
+    case Document::Kind::integer: {
+      std::int64_t value = 0;
+      (void)std::from_chars(token.begin, token.begin + token.size, value);
+      return value;
+    }
+    case Document::Kind::number:
+      return number_of(token.view());
+    case Document::Kind::text:
+      return token.view();
+    case Document::Kind::array: {
+      Array array;
+      array.reserve(token.count);
+      for (std::uint32_t i = 0; i < token.count; ++i) {
+        array.push_back(tree_of(tokens, at));
+      }
+      return array;
+    }
+    case Document::Kind::object:
+      break;
+  }
+  Object object;
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    const std::string_view key = tokens[at++].view();
+    const auto place = object.emplace_hint(object.end(), key, Value());
+    place->second = tree_of(tokens, at);
+  }
+  return object;
+}
+
+}  // namespace
+
+Result<Value> parse(std::string_view text, int max_depth) {
+  TRY_ASSIGN(const Document document, Document::parse(text, {.max_depth = max_depth}));
+  std::uint32_t top = 0;
+  return tree_of(document.tokens(), top);
 }
 
 }  // namespace cubinary::core::json

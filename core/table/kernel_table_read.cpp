@@ -2,7 +2,8 @@
 #include <charconv>
 #include <limits>
 
-#include "core/base/json.hpp"
+#include "core/base/json_document.hpp"
+#include "core/table/catalogue_reader.hpp"
 #include "core/table/entry_json.hpp"
 #include "core/table/kernel_table_names.hpp"
 #include "core/wire/oci.hpp"
@@ -10,52 +11,52 @@
 namespace cubinary::core {
 namespace {
 
-using json::Node;
-using json::Value;
+using json::Document;
+using json::View;
 
 constexpr std::int64_t k_version = 1;
 constexpr std::int64_t k_max = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t k_max_int = std::numeric_limits<int>::max();
 
 template <typename T>
-Result<std::vector<T>> list(const Node& parent, std::string_view key,
-                            Result<T> (*read)(const Node&)) {
-  TRY_ASSIGN(const Node array, parent.at(key));
-  TRY_ASSIGN(const std::vector<Node> nodes, array.elements());
+Result<std::vector<T>> list(const View& parent, std::string_view key,
+                            Result<T> (*read)(const View&)) {
+  TRY_ASSIGN(const View array, parent.at(key));
+  TRY_ASSIGN(const View::Children nodes, array.elements());
   std::vector<T> items;
   items.reserve(nodes.size());
-  for (const Node& node : nodes) {
+  for (const View node : nodes) {
     TRY_ASSIGN(T item, read(node));
     items.push_back(std::move(item));
   }
   return items;
 }
 
-Result<std::string> read_text(const Node& node) {
-  return node.text();
+Result<std::string> read_text(const View& node) {
+  return node.text().map([](std::string_view text) { return std::string(text); });
 }
-Result<std::int64_t> read_count(const Node& node) {
+Result<std::int64_t> read_count(const View& node) {
   return node.integer(0, k_max);
 }
-Result<std::size_t> read_index(const Node& node) {
+Result<std::size_t> read_index(const View& node) {
   TRY_ASSIGN(const std::int64_t index, node.integer(0, k_max));
   return static_cast<std::size_t>(index);
 }
-Result<std::uint64_t> read_size(const Node& parent, std::string_view key) {
+Result<std::uint64_t> read_size(const View& parent, std::string_view key) {
   TRY_ASSIGN(const std::int64_t size, parent.integer(key, 0, k_max));
   return static_cast<std::uint64_t>(size);
 }
 
-Result<LocatedExpression> read_expression(const Node& node) {
-  TRY_ASSIGN(const std::string text, node.text());
+Result<LocatedExpression> read_expression(const View& node) {
+  TRY_ASSIGN(const std::string_view text, node.text());
   auto expression = Expression::parse(text);
   if (!expression) {
     return fail(node.error(expression.error().message));
   }
   return LocatedExpression{std::move(*expression), {}};
 }
-Result<std::optional<LocatedExpression>> find_expression(const Node& parent, std::string_view key) {
-  TRY_ASSIGN(const Node node, parent.find(key));
+Result<std::optional<LocatedExpression>> find_expression(const View& parent, std::string_view key) {
+  TRY_ASSIGN(const View node, parent.find(key));
   if (!node.exists()) {
     return std::nullopt;
   }
@@ -63,9 +64,9 @@ Result<std::optional<LocatedExpression>> find_expression(const Node& parent, std
       [](LocatedExpression e) { return std::optional<LocatedExpression>(std::move(e)); });
 }
 
-Result<Digest> read_digest(const Node& parent, std::string_view key) {
-  TRY_ASSIGN(const Node node, parent.at(key));
-  TRY_ASSIGN(const std::string text, node.text());
+Result<Digest> read_digest(const View& parent, std::string_view key) {
+  TRY_ASSIGN(const View node, parent.at(key));
+  TRY_ASSIGN(const std::string_view text, node.text());
   auto digest = Digest::parse(text);
   if (!digest || !text.starts_with("sha256:")) {
     return fail(node.error("must be sha256: and 64 lower-case hexadecimal digits"));
@@ -74,10 +75,10 @@ Result<Digest> read_digest(const Node& parent, std::string_view key) {
 }
 
 template <typename Table>
-auto read_word(const Node& parent, std::string_view key, const Table& table)
+auto read_word(const View& parent, std::string_view key, const Table& table)
     -> Result<decltype(table.front().value)> {
-  TRY_ASSIGN(const Node node, parent.at(key));
-  TRY_ASSIGN(const std::string text, node.text());
+  TRY_ASSIGN(const View node, parent.at(key));
+  TRY_ASSIGN(const std::string_view text, node.text());
   std::string known;
   for (const auto& row : table) {
     if (row.name == text) {
@@ -88,22 +89,22 @@ auto read_word(const Node& parent, std::string_view key, const Table& table)
   return fail(node.error("must be one of " + known));
 }
 
-Result<std::optional<double>> read_number(const Node& parent, std::string_view key) {
-  TRY_ASSIGN(const Node node, parent.find(key));
+Result<std::optional<double>> read_number(const View& parent, std::string_view key) {
+  TRY_ASSIGN(const View node, parent.find(key));
   if (!node.exists()) {
     return std::nullopt;
   }
   return node.number().map([](double value) { return std::optional<double>(value); });
 }
 
-Result<TypeParameter> read_type(const Node& node) {
+Result<TypeParameter> read_type(const View& node) {
   TypeParameter type;
   TRY_ASSIGN(type.name, node.text("name"));
   TRY_ASSIGN(type.values, list(node, "values", read_text));
   return type;
 }
 
-Result<Axis> read_axis(const Node& node) {
+Result<Axis> read_axis(const View& node) {
   Axis axis;
   TRY_ASSIGN(axis.name, node.text("name"));
   TRY_ASSIGN(axis.bucket, read_word(node, "bucket", k_buckets));
@@ -112,14 +113,14 @@ Result<Axis> read_axis(const Node& node) {
   return axis;
 }
 
-Result<std::pair<std::string, LocatedExpression>> read_let(const Node& node) {
-  TRY_ASSIGN(std::string name, node.text("name"));
-  TRY_ASSIGN(const Node is, node.at("is"));
+Result<std::pair<std::string, LocatedExpression>> read_let(const View& node) {
+  TRY_ASSIGN(const std::string_view name, node.text("name"));
+  TRY_ASSIGN(const View is, node.at("is"));
   TRY_ASSIGN(LocatedExpression expression, read_expression(is));
-  return std::pair(std::move(name), std::move(expression));
+  return std::pair(std::string(name), std::move(expression));
 }
 
-Result<Argument> read_argument(const Node& node) {
+Result<Argument> read_argument(const View& node) {
   Argument argument;
   TRY_ASSIGN(argument.name, node.text("name"));
   TRY_ASSIGN(argument.kind, read_word(node, "kind", k_argument_kinds));
@@ -137,14 +138,14 @@ Result<Argument> read_argument(const Node& node) {
   return argument;
 }
 
-Result<Step> read_step(const Node& node) {
+Result<Step> read_step(const View& node) {
   Step step;
   TRY_ASSIGN(step.name, node.text("name"));
   TRY_ASSIGN(step.entry, node.text("entry"));
   TRY_ASSIGN(step.launch.grid, list(node, "grid", read_expression));
   TRY_ASSIGN(step.launch.block, list(node, "block", read_expression));
   TRY_ASSIGN(step.launch.smem, find_expression(node, "smem"));
-  TRY_ASSIGN(const Node cluster, node.find("cluster"));
+  TRY_ASSIGN(const View cluster, node.find("cluster"));
   if (cluster.exists()) {
     TRY_ASSIGN(step.launch.cluster, list(node, "cluster", read_expression));
   }
@@ -153,7 +154,7 @@ Result<Step> read_step(const Node& node) {
   return step;
 }
 
-Result<EntrySymbol> read_symbol(const Node& node) {
+Result<EntrySymbol> read_symbol(const View& node) {
   EntrySymbol symbol;
   TRY_ASSIGN(symbol.symbol, node.text("symbol"));
   TRY_ASSIGN(symbol.max_threads, node.integer("max_threads", 1, k_max));
@@ -163,33 +164,35 @@ Result<EntrySymbol> read_symbol(const Node& node) {
   return symbol;
 }
 
-Result<TunableValue> read_tunable(const Node& node) {
-  if (const auto* flag = node.value().get_if<bool>()) {
-    return *flag;
+Result<TunableValue> read_tunable(const View& node) {
+  switch (node.kind()) {
+    case Document::Kind::truth:
+      return true;
+    case Document::Kind::falsehood:
+      return false;
+    case Document::Kind::integer:
+      return node.integer().map([](std::int64_t number) { return TunableValue(number); });
+    case Document::Kind::text:
+      return TunableValue(std::string(node.raw()));
+    default:
+      return fail(node.error("must be an integer, true, false or text"));
   }
-  if (const auto* number = node.value().get_if<std::int64_t>()) {
-    return *number;
-  }
-  if (const auto* text = node.value().get_if<std::string>()) {
-    return *text;
-  }
-  return fail(node.error("must be an integer, true, false or text"));
 }
 
 template <typename T>
-Result<std::map<std::string, T>> read_map(const Node& parent, std::string_view key,
-                                          Result<T> (*read)(const Node&)) {
-  TRY_ASSIGN(const Node object, parent.at(key));
-  TRY_ASSIGN(const std::vector<Node> nodes, object.members());
+Result<std::map<std::string, T>> read_map(const View& parent, std::string_view key,
+                                          Result<T> (*read)(const View&)) {
+  TRY_ASSIGN(const View object, parent.at(key));
+  TRY_ASSIGN(const View::Children nodes, object.members());
   std::map<std::string, T> map;
-  for (const Node& node : nodes) {
+  for (const View node : nodes) {
     TRY_ASSIGN(T value, read(node));
-    map.emplace_hint(map.end(), node.key(), std::move(value));
+    map.emplace_hint(map.end(), std::string(node.key()), std::move(value));
   }
   return map;
 }
 
-Result<TableEntry> read_entry(const Node& node) {
+Result<TableEntry> read_entry(const View& node) {
   TableEntry entry;
   TRY_ASSIGN(entry.types, read_map(node, "types", read_text));
   TRY_ASSIGN(entry.shape, read_map(node, "shape", read_count));
@@ -208,7 +211,7 @@ Result<TableEntry> read_entry(const Node& node) {
   return entry;
 }
 
-Result<KernelTable> read_table(const Node& node) {
+Result<KernelTable> read_table(const View& node) {
   KernelTable table;
   TRY_ASSIGN(table.name, node.text("name"));
   TRY_ASSIGN(table.summary, node.text("summary"));
@@ -220,7 +223,7 @@ Result<KernelTable> read_table(const Node& node) {
   TRY_ASSIGN(table.arguments, list(node, "arguments", read_argument));
   TRY_ASSIGN(table.steps, list(node, "steps", read_step));
   TRY_ASSIGN(table.entries, list(node, "entries", read_entry));
-  TRY_ASSIGN(const Node pack, node.at("pack"));
+  TRY_ASSIGN(const View pack, node.at("pack"));
   TRY_ASSIGN(table.pack, read_digest(pack, "digest"));
   TRY_ASSIGN(table.pack_size, read_size(pack, "size"));
   TRY_ASSIGN(table.pack_raw_size, read_size(pack, "raw_size"));
@@ -230,9 +233,9 @@ Result<KernelTable> read_table(const Node& node) {
   return table;
 }
 
-Result<Target> read_target(const Node& parent) {
-  TRY_ASSIGN(const Node node, parent.at("target"));
-  TRY_ASSIGN(const std::string text, node.text());
+Result<Target> read_target(const View& parent) {
+  TRY_ASSIGN(const View node, parent.at("target"));
+  TRY_ASSIGN(const std::string_view text, node.text());
   auto target = Target::parse(text);
   if (!target) {
     return fail(node.error(target.error().message));
@@ -240,9 +243,9 @@ Result<Target> read_target(const Node& parent) {
   return target;
 }
 
-Result<ToolkitVersion> read_toolkit(const Node& parent) {
-  TRY_ASSIGN(const Node node, parent.at("toolkit"));
-  TRY_ASSIGN(const std::string text, node.text());
+Result<ToolkitVersion> read_toolkit(const View& parent) {
+  TRY_ASSIGN(const View node, parent.at("toolkit"));
+  TRY_ASSIGN(const std::string_view text, node.text());
   ToolkitVersion version;
   const char* const end = text.data() + text.size();
   const auto major = std::from_chars(text.data(), end, version.major);
@@ -255,54 +258,106 @@ Result<ToolkitVersion> read_toolkit(const Node& parent) {
   return fail(node.error("must be MAJOR.MINOR"));
 }
 
-Result<Value> parse_document(std::string_view text, std::string_view what) {
+Result<void> check_size(std::string_view text, std::string_view what) {
   if (text.size() > oci::k_max_catalogue_bytes) {
     return fail(ErrorCode::too_large, std::string(what) + " has " + std::to_string(text.size()) +
                                           " bytes; at most " +
                                           std::to_string(oci::k_max_catalogue_bytes) + " are read");
   }
-  auto value = json::parse(text);
-  if (!value) {
-    return fail(value.error().with_context(what));
+  return {};
+}
+
+Result<Document> parse_document(std::string_view text, std::string_view what,
+                                json::ReadLimits limits = {}) {
+  TRY(check_size(text, what));
+  auto document = Document::parse(text, limits);
+  if (!document) {
+    return fail(document.error().with_context(what));
   }
-  return value;
+  return document;
+}
+
+constexpr std::string_view k_catalogue = "the catalogue";
+/// The catalogue's own members, its kernels, theirs, and how many are in a kernel's lists.
+constexpr int k_around_tables = 4;
+
+Result<CatalogueReader::Kernel> read_kernel(const View& node) {
+  CatalogueReader::Kernel kernel;
+  TRY_ASSIGN(kernel.name, node.text("name"));
+  TRY_ASSIGN(const View entries, node.at("entries"));
+  TRY_ASSIGN(const std::size_t count, entries.count());
+  kernel.empty = count == 0;
+  TRY_ASSIGN(const View pack, node.at("pack"));
+  TRY_ASSIGN(kernel.pack, read_digest(pack, "digest"));
+  TRY_ASSIGN(kernel.pack_size, read_size(pack, "size"));
+  return kernel;
 }
 
 }  // namespace
 
 Result<KernelTable> table_from_json(std::string_view text) {
   constexpr std::string_view k_what = "the kernel table";
-  TRY_ASSIGN(const Value value, parse_document(text, k_what));
-  return read_table(Node(value, k_what));
+  TRY_ASSIGN(const Document document, parse_document(text, k_what));
+  return read_table(View(document, k_what));
 }
 
 Result<TableEntry> entry_from_json(std::string_view text) {
   constexpr std::string_view k_what = "the table entry";
-  TRY_ASSIGN(const Value value, parse_document(text, k_what));
-  return read_entry(Node(value, k_what));
+  TRY_ASSIGN(const Document document, parse_document(text, k_what));
+  return read_entry(View(document, k_what));
 }
 
-Result<Catalogue> catalogue_from_json(std::string_view text) {
-  constexpr std::string_view k_what = "the catalogue";
-  TRY_ASSIGN(const Value value, parse_document(text, k_what));
-  const Node top(value, k_what);
+Result<CatalogueReader> CatalogueReader::open(Bytes json) {
+  auto text = std::make_unique<const Bytes>(std::move(json));
+  TRY_ASSIGN(Document document,
+             parse_document(as_text(*text), k_catalogue, {.kept_depth = k_around_tables}));
+  const View top(document, k_catalogue);
   TRY_ASSIGN(const std::int64_t version, top.integer("catalogue", 1, k_max));
   if (version > k_version) {
     return fail(ErrorCode::newer_format, "the catalogue has version " + std::to_string(version) +
                                              "; this Cubinary reads version " +
                                              std::to_string(k_version) + ": use a newer one");
   }
-  TRY_ASSIGN(std::string release, top.text("release"));
+  TRY_ASSIGN(const std::string_view release, top.text("release"));
   TRY_ASSIGN(const Target target, read_target(top));
-  Catalogue catalogue{std::move(release), target, {}, 0, {}};
-  TRY_ASSIGN(catalogue.toolkit, read_toolkit(top));
+  CatalogueReader reader(target);
+  reader.m_release = release;
+  TRY_ASSIGN(reader.m_toolkit, read_toolkit(top));
   TRY_ASSIGN(const std::int64_t driver, top.integer("minimum_driver", 0, k_max_int));
-  catalogue.minimum_driver = static_cast<int>(driver);
-  TRY_ASSIGN(catalogue.kernels, list(top, "kernels", read_table));
-  for (std::size_t i = 1; i < catalogue.kernels.size(); ++i) {
-    if (catalogue.kernels[i - 1].name >= catalogue.kernels[i].name) {
+  reader.m_minimum_driver = static_cast<int>(driver);
+  TRY_ASSIGN(reader.m_kernels, list(top, "kernels", read_kernel));
+  for (std::size_t i = 1; i < reader.m_kernels.size(); ++i) {
+    if (reader.m_kernels[i - 1].name >= reader.m_kernels[i].name) {
       return fail(top.error("kernels must be sorted by name, each name once"));
     }
+  }
+  reader.m_text = std::move(text);
+  reader.m_around = std::make_unique<const Document>(std::move(document));
+  return reader;
+}
+
+Result<KernelTable> CatalogueReader::table(std::size_t index) const {
+  const View top(*m_around, k_catalogue);
+  TRY_ASSIGN(const View kernels, top.at("kernels"));
+  TRY_ASSIGN(const View::Children all, kernels.elements());
+  auto at = all.begin();
+  for (std::size_t i = 0; i < index; ++i) {
+    ++at;
+  }
+  const View place = *at;
+  TRY_ASSIGN(const Document document, parse_document(place.raw(), k_catalogue));
+  return read_table(place.in(document));
+}
+
+Result<Catalogue> catalogue_from_json(std::string_view text) {
+  TRY(check_size(text, k_catalogue));
+  TRY_ASSIGN(const CatalogueReader reader, CatalogueReader::open(to_bytes(text)));
+  Catalogue catalogue{
+      reader.release(), reader.target(), reader.toolkit(), reader.minimum_driver(), {}};
+  catalogue.kernels.reserve(reader.kernels().size());
+  for (std::size_t i = 0; i < reader.kernels().size(); ++i) {
+    TRY_ASSIGN(KernelTable table, reader.table(i));
+    catalogue.kernels.push_back(std::move(table));
   }
   return catalogue;
 }

@@ -76,8 +76,8 @@ TEST_CASE("what the last program loaded is in memory before it is asked for") {
     first.wait();
     // The only target's catalogue needs no record.
     CHECK(f.release->opened_targets() == std::vector{target});
-    const auto catalogue = f.release->catalogue(target, soon()).value();
-    const auto& table = catalogue->kernels[0];
+    const auto tables = f.release->tables(target, soon()).value();
+    const auto& table = *tables->table(0).value();
     const auto artifacts = artifacts_of(table);
     REQUIRE(artifacts.size() >= 3);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -93,8 +93,8 @@ TEST_CASE("what the last program loaded is in memory before it is asked for") {
   second.wait();
   // Whatever happens to the files now, what was read ahead is there, and was checked.
   std::filesystem::remove_all(f.scratch / "cache" / "v1" / "artifacts");
-  const auto catalogue = f.release->catalogue(target, soon()).value();
-  const auto& table = catalogue->kernels[0];
+  const auto tables = f.release->tables(target, soon()).value();
+  const auto& table = *tables->table(0).value();
   const auto artifacts = artifacts_of(table);
   CHECK(f.metrics->stats().cache_hits == 0);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -111,8 +111,8 @@ TEST_CASE("what the last program loaded is in memory before it is asked for") {
 
 TEST_CASE("a damaged entry is not read ahead, and fetched when it is asked for") {
   Fixture f({"sm_90"});
-  const auto catalogue = f.release->catalogue(f.release->targets()[0], soon()).value();
-  const auto& table = catalogue->kernels[0];
+  const auto tables = f.release->tables(f.release->targets()[0], soon()).value();
+  const auto& table = *tables->table(0).value();
   const core::Digest digest = artifacts_of(table)[0];
   (void)f.release->artifact(table, digest, soon()).value();
   LookAhead(*f.release, f.cache).loaded(digest);
@@ -159,8 +159,8 @@ TEST_CASE("which catalogues are read ahead") {
 
 TEST_CASE("the record follows a program that never ends") {
   Fixture f({"sm_90"});
-  const auto catalogue = f.release->catalogue(f.release->targets()[0], soon()).value();
-  const auto artifacts = artifacts_of(catalogue->kernels[0]);
+  const auto tables = f.release->tables(f.release->targets()[0], soon()).value();
+  const auto artifacts = artifacts_of(*tables->table(0).value());
   auto ahead = std::make_unique<LookAhead>(*f.release, f.cache);
   const auto known = [&](const core::Digest& digest) {
     const auto text = f.cache->find_record(f.record());

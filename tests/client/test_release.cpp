@@ -251,12 +251,12 @@ TEST_CASE("what is revoked does not load: a release, a catalogue, one artifact")
                                     {serial, 1, {{digest, "wrong for odd sizes", 1}}}, {{signer}}));
   };
   core::Digest artifact;
-  core::Digest catalogue_of;
+  core::Digest pack;
   {
     const auto release = fixture.open().value();
-    const auto catalogue = release->catalogue(release->targets()[0], soon()).value();
-    artifact = catalogue->kernels[0].entries[0].artifact;
-    catalogue_of = catalogue->kernels[0].pack;
+    const auto tables = release->tables(release->targets()[0], soon()).value();
+    artifact = tables->table(0).value()->entries[0].artifact;
+    pack = tables->table(0).value()->pack;
   }
 
   revoke(1, artifact);
@@ -265,9 +265,9 @@ TEST_CASE("what is revoked does not load: a release, a catalogue, one artifact")
     CHECK(release->revoked().at(artifact) == "wrong for odd sizes");
     std::size_t left = 0;
     for (const auto& target : release->targets()) {
-      const auto catalogue = release->catalogue(target, soon()).value();
-      for (const auto& table : catalogue->kernels) {
-        for (const auto& entry : table.entries) {
+      const auto tables = release->tables(target, soon()).value();
+      for (std::size_t i = 0; i < tables->size(); ++i) {
+        for (const auto& entry : tables->table(i).value()->entries) {
           CHECK(entry.artifact != artifact);
           ++left;
         }
@@ -275,12 +275,12 @@ TEST_CASE("what is revoked does not load: a release, a catalogue, one artifact")
     }
     CHECK(left > 0);
   }
-  revoke(2, catalogue_of);  // a pack: the whole kernel is gone from that target
+  revoke(2, pack);  // a pack: the whole kernel is gone from that target
   {
     const auto release = fixture.open().value();
-    const auto catalogue = release->catalogue(release->targets()[0], soon()).value();
-    CHECK(catalogue->kernels[0].entries.empty());
-    CHECK_FALSE(catalogue->kernels[1].entries.empty());
+    const auto tables = release->tables(release->targets()[0], soon()).value();
+    CHECK(tables->table(0).value()->entries.empty());
+    CHECK_FALSE(tables->table(1).value()->entries.empty());
   }
   revoke(3, index);
   CHECK(fixture.open_error("", "wrong for odd sizes") == ErrorCode::revoked);
