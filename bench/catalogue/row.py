@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One line of the table: a kernel at a shape, and how others do the same."""
 
+import sys
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -49,8 +50,9 @@ def empty(*shape, dtype="bf16"):
 
 
 def optional(load):
-    """`load()`'s rivals, or none where that library is not installed."""
+    """`load()`'s rivals, or none, said aloud, where that library is not installed."""
     try:
         return load()
-    except ImportError:
+    except ImportError as error:
+        print(f"a rival is left out: {error}", file=sys.stderr)
         return {}

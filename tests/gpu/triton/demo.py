@@ -433,10 +433,13 @@ def fla_chain(demo):
     if made is None:
         return
     demo.row("      FLA as compiled by Triton itself", short(made["errors"]), made["right"])
+    ways = "both ways" if made["backward"] == "done" else "forward"
+    if ways != "both ways":
+        print(f"     the gated delta rule's backward pass is left out: {made['backward']}", flush=True)
     cache = demo.hydrate([captured], "fla-cache")
     _, built, _ = together(
         lambda: demo.lean(
-            "flash-linear-attention: l2norm, gated delta rule, both ways",
+            f"flash-linear-attention: l2norm both ways, gated delta rule {ways}",
             cache,
             ("fla_program.py",),
             lambda answer: answer["device"] == "cuda" and answer["right"] and same(answer, made),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """flash-linear-attention as its users call it: l2norm and the gated delta rule, forward and backward, held against
-FLA's own step-by-step reference. Prints one JSON object. CONFIGS=N keeps N configs a tuner, to be quick."""
+FLA's own step-by-step reference. Where FLA refuses the backward pass of its gated delta rule, as it does on Hopper with
+Triton 3.4 to 3.7.0, whose code for it is wrong, that is forward only, and the answer says so. Prints one JSON object.
+CONFIGS=N keeps N configs a tuner, to be quick."""
 
 import gc
 import json
@@ -47,7 +49,13 @@ def inputs(dtype):
 start = time.perf_counter()
 q, k, v, g, beta = inputs(torch.bfloat16)
 out, state = chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True)
-out.float().square().sum().backward()
+refused = None
+try:
+    out.float().square().sum().backward()
+except RuntimeError as error:
+    if "produces incorrect results" not in str(error):
+        raise
+    refused = str(error)
 torch.cuda.synchronize()
 ran = time.perf_counter() - start
 rq, rk, rv, rg, rbeta = inputs(torch.float32)
@@ -59,10 +67,10 @@ def apart(got, want):
     return ((got.float() - want.float()).norm() / want.float().norm()).item()
 
 
-errors = {"out": apart(out, wanted), "state": apart(state, wanted_state)} | {
-    name: apart(got.grad, want.grad)
-    for name, got, want in zip("dq dk dv dg dbeta".split(), (q, k, v, g, beta), (rq, rk, rv, rg, rbeta))
-}
+errors = {"out": apart(out, wanted), "state": apart(state, wanted_state)}
+if refused is None:
+    for name, got, want in zip("dq dk dv dg dbeta".split(), (q, k, v, g, beta), (rq, rk, rv, rg, rbeta)):
+        errors[name] = apart(got.grad, want.grad)
 print(
     json.dumps(
         {
@@ -71,6 +79,7 @@ print(
             "import_s": round(imported, 2),
             "run_s": round(ran, 2),
             "norm_error": norm_error,
+            "backward": f"refused by FLA: {refused}" if refused else "done",
             "errors": {name: round(value, 4) for name, value in errors.items()},
         }
     )
