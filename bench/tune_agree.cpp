@@ -34,8 +34,9 @@ using builder::TuneRequest;
 
 constexpr std::size_t k_rounds = 60;  // a comparison
 constexpr int k_comparisons = 100;
-constexpr std::size_t k_rounds_a_look = 400;  // of two winners
-constexpr std::size_t k_most_rounds = 12'000;
+constexpr std::size_t k_rounds_a_process = 800;  // of two winners
+constexpr int k_processes = 5;
+constexpr double k_near = 0.005;
 constexpr double k_tick_us = 0.032;
 
 template <typename T>
@@ -75,6 +76,12 @@ void load_winners(Side& side) {
 class Comparer {
  public:
   explicit Comparer(const char* program) : m_worker(options(program)) {
+    m_device = must(m_worker.open());
+  }
+
+  /// Another process: other memory.
+  void restart() {
+    m_worker.end();
     m_device = must(m_worker.open());
   }
 
@@ -207,33 +214,38 @@ int compare_two(const char* program, const char* first, const char* second) {
       ++within;
       continue;
     }
-    if (!comparer.load(a, winner, {winner.config, found->second.config})) {
-      continue;
-    }
-    (void)comparer.sample(20);
-    // Until it is known on which side of the bound it lies.
+    // A process has its memory where it has it, which favours one of the two: several ask.
     std::pair<std::vector<double>, std::vector<double>> times;
+    std::string by_process;
     builder::MeanInterval d;
     double median = 0;
     double bound = 0;
-    do {
-      const auto more = comparer.sample(k_rounds_a_look);
-      if (more.first.size() < k_rounds_a_look) {
+    for (int process = 0; process < k_processes; ++process) {
+      comparer.restart();
+      if (!comparer.load(a, winner, {winner.config, found->second.config})) {
+        break;
+      }
+      (void)comparer.sample(20);
+      const auto more = comparer.sample(k_rounds_a_process);
+      if (more.first.size() < k_rounds_a_process) {
         break;
       }
       times.first.insert(times.first.end(), more.first.begin(), more.first.end());
       times.second.insert(times.second.end(), more.second.begin(), more.second.end());
       d = builder::trimmed_difference(times.first, times.second);
       median = builder::median_interval(times.first).median;
-      bound = std::max(0.005 * median, k_tick_us);
-    } while (times.first.size() < k_most_rounds && d.low < bound && d.high > -bound &&
-             (d.high > bound || d.low < -bound));
+      bound = std::max(k_near * median, k_tick_us);
+      char text[32];
+      std::snprintf(text, sizeof text, "%s%+.2f", by_process.empty() ? "" : " ",
+                    100 * builder::trimmed_difference(more.first, more.second).mean / median);
+      by_process += text;
+    }
     const bool near = !times.first.empty() && std::abs(d.mean) <= bound;
     within += near ? 1 : 0;
-    std::printf("%-70s %s and %s: %+.2f%% ±%.2f%% of %.2f us%s\n", key.c_str(),
+    std::printf("%-70s %s and %s: %+.2f%% ±%.2f%% of %.2f us (by process %s)%s\n", key.c_str(),
                 core::to_display(winner.config).c_str(),
                 core::to_display(found->second.config).c_str(), 100 * d.mean / median,
-                100 * d.half_width() / median, median, near ? "" : "  APART");
+                100 * d.half_width() / median, median, by_process.c_str(), near ? "" : "  APART");
     std::fflush(stdout);
   }
   std::printf("two tunes: %d jobs, %d with the same winner, %d within 0.5%% or one tick (%.1f%%)\n",

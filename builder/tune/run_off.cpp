@@ -13,12 +13,14 @@ using core::Result;
 
 namespace {
 
-constexpr std::size_t k_most_finalists = 8;
+constexpr std::size_t k_least_finalists = 8;  ///< of those near enough
+constexpr std::size_t k_most_finalists = 24;
 constexpr double k_near = 1.03;             ///< of the best median of the search
 constexpr std::size_t k_least_rounds = 30;  ///< even beyond the deadline
 constexpr std::size_t k_most_rounds = 4000;
 constexpr double k_request_us = 20'000;
 constexpr double k_run_off_us = 2'500'000;
+constexpr double k_between_us = 45;  ///< two samples: emptying the cache, launches
 
 std::vector<std::string> names_of(const std::vector<store::Measurement>& runners) {
   std::vector<std::string> names;
@@ -63,8 +65,12 @@ std::vector<store::Measurement> JobRunner::finalists() const {
   // Whoever may be the fastest, given how little the search saw of it; two at least.
   const double bound =
       std::max(runners[0].median_us * k_near, runners[0].median_us + 2 * m_session.tick_us());
+  // As many as the least of rounds leave time for; most of them leave the race right after.
+  const double each_us = (runners[0].median_us + k_between_us) * double{k_least_rounds};
+  const auto most = std::clamp(static_cast<std::size_t>(k_run_off_us / 4 / each_us),
+                               k_least_finalists, k_most_finalists);
   std::size_t count = 0;
-  while (count < runners.size() && count < k_most_finalists &&
+  while (count < runners.size() && count < most &&
          (count < 2 || runners[count].median_us - runners[count].interval_us <= bound)) {
     ++count;
   }
@@ -123,7 +129,7 @@ Result<void> JobRunner::run_off(Clock::time_point deadline) {
       const std::vector<std::uint32_t>& racing = race->racing();
       double round_us = 0;
       for (const std::uint32_t i : racing) {
-        round_us += runners[i].median_us + (m_plan.cold() ? 40.0 : 0.0) + 5.0;
+        round_us += runners[i].median_us + k_between_us;
       }
       const double most = race->rounds() == 0 ? 4.0 : 10.0;  // who is far behind leaves early
       const auto count = static_cast<std::size_t>(std::clamp(k_request_us / round_us, 1.0, most));

@@ -35,9 +35,9 @@ constexpr double k_cap_slope = 0.3;
 constexpr double k_least_chance = 0.02;
 constexpr double k_failed_before = 0.25;  // chance of what failed elsewhere
 
-// Settled: no model expects more than this, or nothing was found for long.
+// Settled: for so many asks no config was expected to gain more than this.
 constexpr double k_settled_gain = 0.0005;
-constexpr std::size_t k_settled_asks = 12;
+constexpr std::size_t k_settled_asks = 40;
 
 /// Expected improvement of a normal below `best` (Jones, Schonlau and Welch, 1998).
 double expected_improvement(double best, const GaussianProcess::Prediction& at) {
