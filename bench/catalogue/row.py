@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One line of the table: a kernel at a shape, and how others do the same."""
 
+import functools
 import sys
 from dataclasses import dataclass, field
 from typing import Callable
@@ -54,5 +55,10 @@ def optional(load):
     try:
         return load()
     except ImportError as error:
-        print(f"a rival is left out: {error}", file=sys.stderr)
+        left_out(str(error))
         return {}
+
+
+@functools.cache
+def left_out(why):
+    print(f"a rival is left out: {why}", file=sys.stderr)
