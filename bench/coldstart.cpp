@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -50,7 +49,7 @@ struct Code {
 using Times = std::map<std::string, double>;
 
 struct Wanted {
-  std::string mode;  ///< empty, prefetch, cache, cache-prefetch, raw
+  std::string mode;  ///< empty, prefetch, cache, raw; late, late-cache: CUDA was begun before
   std::string source;
   std::string key;
   fs::path cache;
@@ -202,10 +201,16 @@ Result<Times> start_once(const Wanted& wanted) {
   Times times;
   const auto begin = Clock::now();
   std::shared_ptr<client::Session> session;
-  if (wanted.mode != "raw") {
+  const auto open = [&]() -> Result<void> {
+    const auto opening = Clock::now();
     TRY_ASSIGN(session, client::Session::open(session_options(wanted)));
-    times["open"] = milliseconds_since(begin);
-    if (wanted.mode.ends_with("prefetch")) {
+    times["open"] = milliseconds_since(opening);
+    return {};
+  };
+  const bool late = wanted.mode.starts_with("late");
+  if (wanted.mode != "raw" && !late) {
+    TRY(open());
+    if (wanted.mode == "prefetch") {
       session->prefetch({});
     }
   }
@@ -246,6 +251,9 @@ Result<Times> start_once(const Wanted& wanted) {
     return times;
   }
 
+  if (late) {
+    TRY(open());
+  }
   at = Clock::now();
   TRY_ASSIGN(const auto current, session->current_context(*driver));
   TRY_ASSIGN(const auto read, session->device(*driver, current.device));
@@ -384,7 +392,7 @@ void print_row(const std::string& name, std::size_t kernels, const std::vector<T
     beyond.push_back(times.at("total") - times.at("cuInit") - times.at("context"));
   }
   const double past = median(beyond);
-  std::printf("%-22s %4zu %8.2f", name.c_str(), kernels, past);
+  std::printf("%-26s %4zu %8.2f", name.c_str(), kernels, past);
   if (raw_beyond > 0) {
     std::printf(" %6.2fx", past / raw_beyond);
   } else {
@@ -415,7 +423,7 @@ Result<int> measure(const std::string& self, const Arguments& arguments) {
     std::printf("%s (%s): %zu distinct kernels; milliseconds, medians of %d processes\n",
                 read.name.c_str(), read.device_class.text().c_str(), there, arguments.rounds);
   }
-  std::printf("%-22s %4s %8s %7s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n",
+  std::printf("%-26s %4s %8s %7s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n",
               "", "n", "beyond", "/ raw", "cuInit", "context", "open", "connect", "index",
               "signature", "catalogue", "receive", "unpack", "verify", "read", "load", "loaded",
               "resolve", "launch", "close");
@@ -425,51 +433,69 @@ Result<int> measure(const std::string& self, const Arguments& arguments) {
   int failures = 0;
   for (std::size_t count : arguments.kernels) {
     count = std::min(count, there);
-    wanted.kernels = count;
-    double raw = 0;
-    const auto series = [&](const std::string& mode, const std::string& name,
-                            const std::function<fs::path(int)>& cache) {
-      std::vector<Times> rounds;
-      wanted.mode = mode;
-      for (int round = 0; round < arguments.rounds; ++round) {
-        wanted.cache = cache(round);
-        if (auto times = run_child(self, wanted)) {
-          rounds.push_back(*std::move(times));
-        } else {
-          ++failures;
-        }
-      }
-      if (!rounds.empty()) {
-        print_row(name, count, rounds, raw);
-        if (mode == "raw") {
-          std::vector<double> beyond;
-          for (const Times& times : rounds) {
-            beyond.push_back(times.at("loaded"));
-          }
-          raw = median(beyond);
-        }
-      }
+    struct Row {
+      std::string name;
+      std::string mode;
+      std::string source;
+      std::string cache;  ///< a folder's name; "+": a new one each round
+      std::vector<Times> rounds = {};
     };
-    series("raw", "read + load by hand", [&](int) { return scratch / "none"; });
+    std::vector<Row> rows = {{"read + load by hand", "raw", arguments.sources.front(), "none"}};
     for (const std::string& source : arguments.sources) {
-      wanted.source = source;
       const std::string kind = source.substr(0, source.find(':'));
       const std::string way = kind == "http" || kind == "https" ? kind : "folder";
-      const auto fresh = [&, n = 0](int) mutable {
-        return scratch / (way + std::to_string(count) + "-" + std::to_string(n++));
-      };
-      series("empty", way + ", empty cache", fresh);
-      series("prefetch", way + ", empty, prefetch", [&](int round) {
-        return scratch / (way + std::to_string(count) + "p" + std::to_string(round));
-      });
-      const fs::path filled = scratch / (way + std::to_string(count) + "p0");
-      series("cache", way + ", from cache", [&](int) { return filled; });
-      series("cache-prefetch", way + ", cache, prefetch", [&](int) { return filled; });
+      rows.push_back({way + ", empty cache", "empty", source, "+"});
+      rows.push_back({way + ", empty, prefetch", "prefetch", source, "+"});
+      // The first of them fills it, unmeasured.
+      rows.push_back({way + ", from cache", "cache", source, way});
+      if (way == "folder") {
+        rows.push_back({way + ", empty, CUDA first", "late", source, "+"});
+        rows.push_back({way + ", cache, CUDA first", "late-cache", source, way});
+      }
     }
-    wanted.source = arguments.sources.front();
+    // In turns, so that a machine that changes changes all of them.
+    for (int round = -1; round < arguments.rounds; ++round) {
+      for (Row& row : rows) {
+        const bool filling = round < 0;
+        if (filling && row.mode != "cache") {
+          continue;
+        }
+        wanted.kernels = count;
+        wanted.mode = row.mode;
+        wanted.source = row.source;
+        wanted.cache =
+            scratch / (std::to_string(count) +
+                       (row.cache == "+" ? row.name + std::to_string(round) : row.cache));
+        auto times = run_child(self, wanted);
+        if (!times) {
+          ++failures;
+        } else if (!filling) {
+          row.rounds.push_back(*std::move(times));
+        }
+        if (row.cache == "+") {
+          std::error_code ignored;
+          fs::remove_all(wanted.cache, ignored);
+        }
+      }
+    }
+    double raw = 0;
+    for (const Row& row : rows) {
+      if (row.rounds.empty()) {
+        continue;
+      }
+      print_row(row.name, count, row.rounds, raw);
+      if (row.mode == "raw") {
+        std::vector<double> beyond;
+        for (const Times& times : row.rounds) {
+          beyond.push_back(times.at("loaded"));
+        }
+        raw = median(beyond);
+      }
+    }
     if (arguments.compile_ms > 0) {
-      std::printf("%-22s %4zu %8.2f\n", "compiling them (NVRTC)", count,
-                  arguments.compile_ms * static_cast<double>(count));
+      std::printf("%-26s %4zu %8.2f   (a kernel after the other, %.0f ms each)\n",
+                  "compiling them (NVRTC)", count,
+                  arguments.compile_ms * static_cast<double>(count), arguments.compile_ms);
     }
   }
   return failures == 0 ? 0 : 1;
