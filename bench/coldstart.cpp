@@ -260,6 +260,11 @@ Result<Times> start_once(const Wanted& wanted) {
   std::vector<std::shared_ptr<const client::TargetTables>> keep;
   TRY_ASSIGN(const auto codes, choose(const_cast<client::Release&>(session->release()),
                                       read.device_class.capability, wanted.kernels, keep));
+  const auto resolving = Clock::now();
+  for (const Code& code : codes) {
+    (void)session->resolve(query_of(code));  // a shape its rules refuse costs as much
+  }
+  times["resolve"] = milliseconds_since(resolving);
   for (const Code& code : codes) {
     TRY_ASSIGN(const auto module,
                session->load(*driver, current, *code.table, code.entry->artifact));
@@ -281,11 +286,6 @@ Result<Times> start_once(const Wanted& wanted) {
   phase("read", client::Phase::read);
   times["load"] = stats.load_milliseconds;
 
-  at = Clock::now();
-  for (const Code& code : codes) {
-    (void)session->resolve(query_of(code));  // a shape its rules refuse costs as much
-  }
-  times["resolve"] = milliseconds_since(at);
   at = Clock::now();
   TRY(launch_one(*session, codes));
   times["launch"] = milliseconds_since(at);

@@ -51,6 +51,55 @@ void LookAhead::wait() {
     thread.join();
   }
   m_threads.clear();
+  for (Worker& worker : m_workers) {
+    if (worker.thread.joinable()) {
+      worker.thread.join();
+    }
+  }
+}
+
+void LookAhead::expect(const core::KernelTable& table, const core::Digest& artifact,
+                       Deadline deadline) {
+  const std::lock_guard lock(m_mutex);
+  if (!m_known.insert(artifact).second) {
+    return;
+  }
+  m_expected.push_back({&table, artifact, deadline});
+  // Threads that are busy come to it; where all are, the last of them.
+  const auto idle = std::ranges::find(m_workers, false, &Worker::busy);
+  if (idle == m_workers.end()) {
+    return;
+  }
+  attempt([&] {
+    if (idle->thread.joinable()) {
+      idle->thread.join();  // it has said that it is done
+    }
+    const auto worker = static_cast<std::size_t>(idle - m_workers.begin());
+    idle->thread = std::thread([this, worker] { bring(worker); });
+    idle->busy = true;
+  });
+}
+
+void LookAhead::bring(std::size_t worker) {
+  while (true) {
+    Expected next;
+    {
+      const std::lock_guard lock(m_mutex);
+      if (m_stop || m_expected.empty()) {
+        m_workers[worker].busy = false;
+        return;
+      }
+      next = m_expected.front();
+      m_expected.pop_front();
+    }
+    attempt([&] {
+      // What the cache has and memory has no room for is read by who needs it.
+      if (!m_release.read_ahead(next.artifact) &&
+          !m_cache->has(Cache::Kind::artifact, next.artifact)) {
+        (void)m_release.artifact(*next.table, next.artifact, next.deadline);
+      }
+    });
+  }
 }
 
 void LookAhead::begin(std::optional<core::Capability> capability, Deadline deadline) {

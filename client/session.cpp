@@ -175,6 +175,9 @@ Result<std::unique_ptr<Kernel>> Session::resolve(const Query& query) {
   if (!plan) {
     return fail(plan.error().with_context("kernel " + query.kernel));
   }
+  if (m_look_ahead && !m_options.device_class) {
+    m_look_ahead->expect(*choice->table, choice->entry->artifact, deadline());
+  }
   return Kernel::make(shared_from_this(), std::move(tables), *std::move(choice), *std::move(plan),
                       resolve.device);
 }

@@ -238,7 +238,8 @@ typedef struct cubinary_query {
 } cubinary_query;
 
 /* Chooses the code, config and launch for a query on the current device. Reads the catalogue of the
- * targets the device can load, fetches no code. */
+ * targets the device can load. What was chosen is brought in the background from then on: a program
+ * that resolves all its kernels before it prepares the first waits the least. */
 CUBINARY_API cubinary_status cubinary_resolve(cubinary_context* context,
                                               const cubinary_query* query,
                                               cubinary_kernel** kernel);

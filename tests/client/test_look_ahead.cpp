@@ -175,3 +175,42 @@ TEST_CASE("the record follows a program that never ends") {
   ahead.reset();
   CHECK(known(artifacts[2]));
 }
+
+TEST_CASE("what is expected is there before it is asked for, fetched once") {
+  Fixture f({"sm_90"});
+  const auto tables = f.release->tables(f.release->targets()[0], soon()).value();
+  const auto& table = *tables->table(0).value();
+  const auto artifacts = artifacts_of(table);
+  const auto expect_all = [&] {
+    LookAhead ahead(*f.release, f.cache);
+    for (int again = 0; again < 2; ++again) {
+      for (const core::Digest& artifact : artifacts) {
+        ahead.expect(table, artifact, soon());
+      }
+    }
+    ahead.wait();
+  };
+  expect_all();
+  CHECK(f.metrics->stats().packs_fetched == 1);
+  CHECK(f.metrics->stats().cache_misses == 1);
+  // Neither the source nor the cache is looked at any more.
+  REQUIRE(f.cache->flush());
+  std::filesystem::remove_all(f.scratch / "layout");
+  for (const core::Digest& artifact : artifacts) {
+    CHECK(core::sha256(f.release->artifact(table, artifact, soon()).value().view()) == artifact);
+  }
+  CHECK(f.metrics->stats().cache_hits == 0);
+}
+
+TEST_CASE("what is expected and cannot be had is no error until somebody needs it") {
+  Fixture f({"sm_90"});
+  const auto tables = f.release->tables(f.release->targets()[0], soon()).value();
+  const auto& table = *tables->table(0).value();
+  std::filesystem::remove_all(f.scratch / "layout");
+  {
+    LookAhead ahead(*f.release, f.cache);
+    ahead.expect(table, table.entries[0].artifact, soon());
+  }
+  CHECK(f.metrics->stats().packs_fetched == 0);
+  CHECK_FALSE(f.release->artifact(table, table.entries[0].artifact, soon()));
+}
