@@ -7,13 +7,13 @@
 
 #include <fnmatch.h>
 
+#include "builder/release/packer.hpp"
 #include "builder/release/release.hpp"
 #include "builder/release/shelf.hpp"
 #include "builder/release/table.hpp"
 #include "builder/release/triton_part.hpp"
 #include "core/base/nearest.hpp"
 #include "core/model/target.hpp"
-#include "core/wire/codec.hpp"
 #include "core/wire/oci.hpp"
 #include "core/wire/revocation.hpp"
 #include "store/artifacts.hpp"
@@ -226,28 +226,24 @@ class Assembly {
     core::Catalogue catalogue{m_request.name, target, {}, 0, {}};
     oci::Manifest manifest;
     manifest.artifact_type = oci::k_release_artifact_type;
+    Packer packer(k_pack_level);
     for (SelectedTable& selected : selection.kernels) {
-      TRY_ASSIGN(const std::size_t artifacts, add_pack(selected.table));
       catalogue.toolkit = std::max(catalogue.toolkit, selected.toolkit);
       catalogue.minimum_driver = std::max(catalogue.minimum_driver, selected.minimum_driver);
-      manifest.layers.push_back({std::string(oci::k_pack_type),
-                                 selected.table.pack,
-                                 selected.table.pack_size,
-                                 {{std::string(oci::k_kernel_annotation), selected.table.name}}});
-      ReleasedKernel line{selected.table.name,
-                          selection.target,
-                          selected.table.entries.size(),
-                          0,
-                          artifacts,
-                          selected.table.pack_raw_size,
-                          selected.table.pack_size};
-      for (const core::TableEntry& entry : selected.table.entries) {
-        line.tuned += entry.origin == core::Origin::tuned ? 1 : 0;
-      }
-      if (on_kernel) {
-        on_kernel(line);
-      }
-      m_kernels.push_back(std::move(line));
+      std::size_t artifacts = 0;
+      TRY_ASSIGN(core::Bytes raw, concatenate(selected.table, artifacts));
+      TRY(packer.add(std::move(raw), [&, artifacts](const core::Bytes& frame) -> Result<void> {
+        TRY_ASSIGN(oci::Descriptor pack, m_shelf.add(oci::k_pack_type, frame));
+        selected.table.pack = pack.digest;
+        selected.table.pack_size = pack.size;
+        pack.annotations.emplace(oci::k_kernel_annotation, selected.table.name);
+        manifest.layers.push_back(std::move(pack));
+        note(selected.table, selection.target, artifacts, on_kernel);
+        return {};
+      }));
+    }
+    TRY(packer.finish());
+    for (SelectedTable& selected : selection.kernels) {
       catalogue.kernels.push_back(std::move(selected.table));
     }
 
@@ -302,9 +298,9 @@ class Assembly {
   [[nodiscard]] std::vector<ReleasedTriton> take_triton() { return std::move(m_triton); }
 
  private:
-  /// Concatenates the table's distinct artifacts, ascending by digest, freezes them in one frame
-  /// and writes their places into the entries. Returns how many there are.
-  Result<std::size_t> add_pack(core::KernelTable& table) {
+  /// The table's distinct artifacts, ascending by digest, whose places go into the entries, and how
+  /// many they are.
+  Result<core::Bytes> concatenate(core::KernelTable& table, std::size_t& artifacts) {
     std::map<core::Digest, std::pair<std::uint64_t, std::uint64_t>> places;
     for (const core::TableEntry& entry : table.entries) {
       places.emplace(entry.artifact, std::pair(0, 0));
@@ -319,14 +315,23 @@ class Assembly {
     for (core::TableEntry& entry : table.entries) {
       std::tie(entry.offset, entry.size) = places.at(entry.artifact);
     }
-    core::CompressOptions options;
-    options.level = k_pack_level;
-    TRY_ASSIGN(const core::Bytes frame, core::compress(raw, options));
-    TRY_ASSIGN(const oci::Descriptor pack, m_shelf.add(oci::k_pack_type, frame));
-    table.pack = pack.digest;
-    table.pack_size = pack.size;
     table.pack_raw_size = raw.size();
-    return places.size();
+    artifacts = places.size();
+    return raw;
+  }
+
+  /// A kernel's line of what is told of the release.
+  void note(const core::KernelTable& table, const std::string& target, std::size_t artifacts,
+            const std::function<void(const ReleasedKernel&)>& on_kernel) {
+    ReleasedKernel line{table.name,          target,         table.entries.size(), 0, artifacts,
+                        table.pack_raw_size, table.pack_size};
+    for (const core::TableEntry& entry : table.entries) {
+      line.tuned += entry.origin == core::Origin::tuned ? 1 : 0;
+    }
+    if (on_kernel) {
+      on_kernel(line);
+    }
+    m_kernels.push_back(std::move(line));
   }
 
   Result<void> add_triton(TritonSelection selection, const core::Target& target,

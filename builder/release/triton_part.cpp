@@ -2,16 +2,14 @@
 #include "builder/release/triton_part.hpp"
 
 #include <algorithm>
-#include <future>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include <fnmatch.h>
 
 #include "builder/inspect/inspect.hpp"
+#include "builder/release/packer.hpp"
 #include "core/model/device_class.hpp"
-#include "core/wire/codec.hpp"
 #include "store/artifacts.hpp"
 #include "store/triton.hpp"
 
@@ -59,66 +57,6 @@ class Grouping {
  private:
   std::map<GroupKey, std::set<FileKey>> m_groups;
   std::set<core::Digest> m_placed;
-};
-
-struct Frame {
-  core::TritonPack pack;
-  core::Bytes bytes;
-};
-
-Result<Frame> compress_pack(core::TritonPack pack, const core::Bytes& raw) {
-  core::CompressOptions options;
-  options.level = k_level;
-  pack.raw_size = raw.size();
-  TRY_ASSIGN(core::Bytes bytes, core::compress(raw, options));
-  pack.digest = core::sha256(bytes);
-  pack.size = bytes.size();
-  return Frame{std::move(pack), std::move(bytes)};
-}
-
-/// Compresses in the background, a pack a core, and puts the frames in the order they came.
-class Packer {
- public:
-  Packer(const PutBlob& put, TritonLayers& layers, std::vector<core::TritonPack>& packs)
-      : m_put(put), m_layers(layers), m_packs(packs) {}
-
-  Result<void> add(core::TritonPack pack, core::Bytes raw) {
-    if (pack.files.empty()) {
-      return {};
-    }
-    if (m_running.size() >= std::max(1U, std::thread::hardware_concurrency())) {
-      TRY(finish_one());
-    }
-    m_running.push_back(
-        std::async(std::launch::async, [p = std::move(pack), bytes = std::move(raw)]() mutable {
-          return compress_pack(std::move(p), bytes);
-        }));
-    return {};
-  }
-  Result<void> finish() {
-    while (!m_running.empty()) {
-      TRY(finish_one());
-    }
-    return {};
-  }
-
- private:
-  Result<void> finish_one() {
-    auto result = m_running.front().get();
-    m_running.erase(m_running.begin());
-    TRY_ASSIGN(Frame frame, std::move(result));
-    TRY_ASSIGN(core::oci::Descriptor layer, m_put(core::k_triton_pack_type, frame.bytes));
-    m_layers.layers.push_back(std::move(layer));
-    m_layers.raw_bytes += frame.pack.raw_size;
-    m_layers.pack_bytes += frame.pack.size;
-    m_packs.push_back(std::move(frame.pack));
-    return {};
-  }
-
-  const PutBlob& m_put;
-  TritonLayers& m_layers;
-  std::vector<core::TritonPack>& m_packs;
-  std::vector<std::future<Result<Frame>>> m_running;
 };
 
 Result<void> note_cubin(TritonLayers& layers, const core::Target& target, core::ByteView bytes) {
@@ -211,7 +149,25 @@ Result<TritonLayers> freeze_triton(const store::Reader& reader, TritonSelection 
   TritonLayers layers;
   core::TritonCatalogue catalogue{release, target, {}, {}, {}, {}};
   layers.layers.emplace_back();  // the catalogue's, known at the end
-  Packer packer(put, layers, catalogue.packs);
+  Packer packer(k_level);
+  const auto add = [&](core::TritonPack pack, core::Bytes raw) -> Result<void> {
+    if (pack.files.empty()) {
+      return {};
+    }
+    pack.raw_size = raw.size();
+    layers.raw_bytes += raw.size();
+    return packer.add(
+        std::move(raw),
+        [&, pack = std::move(pack)](const core::Bytes& frame) mutable -> Result<void> {
+          TRY_ASSIGN(core::oci::Descriptor layer, put(core::k_triton_pack_type, frame));
+          pack.digest = layer.digest;
+          pack.size = layer.size;
+          layers.pack_bytes += layer.size;
+          layers.layers.push_back(std::move(layer));
+          catalogue.packs.push_back(std::move(pack));
+          return {};
+        });
+  };
   for (const auto& [key, files] : grouping.groups()) {
     core::TritonPack pack;
     core::Bytes raw;
@@ -221,12 +177,12 @@ Result<TritonLayers> freeze_triton(const store::Reader& reader, TritonSelection 
         TRY(note_cubin(layers, target, bytes));
       }
       if (raw.size() + bytes.size() > k_max_raw && !raw.empty()) {
-        TRY(packer.add(std::exchange(pack, {}), std::exchange(raw, {})));
+        TRY(add(std::exchange(pack, {}), std::exchange(raw, {})));
       }
       raw.insert(raw.end(), bytes.begin(), bytes.end());
       pack.files.push_back({digest, bytes.size()});
     }
-    TRY(packer.add(std::move(pack), std::move(raw)));
+    TRY(add(std::move(pack), std::move(raw)));
   }
   TRY(packer.finish());
   layers.artifacts = grouping.files();
