@@ -74,6 +74,7 @@ void Space::add_constants(const core::Target& target) {
   add("target.max_threads_per_sm", limits.max_threads_per_sm);
   add("target.regs", limits.regs);
   add("target.cc", target.cc());
+  add("target.specific", target.suffix() == core::TargetSuffix::architecture ? 1 : 0);
   for (const core::DType& dtype : core::dtype_table()) {
     add("sizeof(" + std::string(dtype.name) + ")", dtype.bytes);
   }

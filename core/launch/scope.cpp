@@ -73,6 +73,7 @@ Result<LaunchScope> LaunchScope::make(const KernelTable& table, const Types& typ
   values["target.max_threads_per_sm"] = limits.max_threads_per_sm;
   values["target.regs"] = limits.regs;
   values["target.cc"] = target.cc();
+  values["target.specific"] = target.suffix() == TargetSuffix::architecture ? 1 : 0;
   if (device.sm_count > 0) {
     values["device.sm_count"] = device.sm_count;
   }

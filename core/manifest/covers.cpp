@@ -329,6 +329,7 @@ class Coverage {
     set("target.max_threads_per_sm", limits.max_threads_per_sm);
     set("target.regs", limits.regs);
     set("target.cc", target.cc());
+    set("target.specific", target.suffix() == TargetSuffix::architecture ? 1 : 0);
     set("device.sm_count", sm_count);
   }
 

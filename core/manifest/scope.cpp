@@ -13,7 +13,8 @@ namespace {
 const std::vector<std::string>& machine_names() {
   static const std::vector<std::string> names = {
       "target.smem_optin", "target.max_threads", "target.max_threads_per_sm",
-      "target.regs",       "target.cc",          "device.sm_count"};
+      "target.regs",       "target.cc",          "target.specific",
+      "device.sm_count"};
   return names;
 }
 

@@ -59,7 +59,7 @@ class Checker {
     }
     for (const std::string_view name :
          {"target.smem_optin", "target.max_threads", "target.max_threads_per_sm", "target.regs",
-          "target.cc", "device.sm_count"}) {
+          "target.cc", "target.specific", "device.sm_count"}) {
       m_known.insert(std::string(name));
     }
     for (const DType& dtype : dtype_table()) {

@@ -152,6 +152,9 @@ TEST_CASE("compile axes and the target's limits take part") {
   };
   CHECK(kernels(on_90) == 2 * (4 + 3 + 2));
   CHECK(kernels(on_80) == 2 * 3);
+  text.rules = "require = [\"target.specific || VEC == 1\"]";
+  CHECK(kernels(*builder::expand(manifest(text), k_target)) == 2 * 3);
+  CHECK(kernels(*builder::expand(manifest(text), *core::Target::parse("sm_90a"))) == 2 * 3 * 4);
   CHECK(on_90.size() - static_cast<std::size_t>(kernels(on_90)) == 6);  // a reference each
 }
 

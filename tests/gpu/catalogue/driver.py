@@ -85,7 +85,7 @@ def build(job):
 
 
 class Library:
-    """A kernel's code for some types and compiled axes: one cubin with every config's entry.
+    """A kernel's code for some types and compiled axes: one cubin with every config's entry, for a target as `sm_90`.
 
     Compiled once a content; `cache`, a folder, keeps it between runs."""
 
@@ -96,8 +96,8 @@ class Library:
         self.sources = [folder / s for s in data.get("sources", [data.get("source")])]
         include = data.get("include", [])
         self.include = [folder / i for i in ([include] if isinstance(include, str) else include)]
-        self.entries = manifest.entries(types, compiled)
-        self.target = target
+        self.target = target = manifest.target(target)
+        self.entries = manifest.entries(types, compiled, target)
         digest = hashlib.sha256(repr([self.entries, target]).encode())
         for path in [*self.sources, *(h for i in self.include for h in sorted(i.iterdir()))]:
             digest.update(path.read_bytes())

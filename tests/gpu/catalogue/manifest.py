@@ -61,13 +61,20 @@ class Manifest:
             self.expressions[text] = Expression(text)
         return self.expressions[text](scope)
 
+    def target(self, base):
+        """What to compile for where code for `base`, as `sm_90`, runs: `sm_90a` where the manifest names that."""
+        return base + "a" if base + "a" in self.data.get("targets", []) else base
+
     def fixed(self, types, shape, alignments, device):
         """All that expressions see besides tunables. `alignments` by argument; absent: aligned."""
         values = dict(shape)
         values |= {f"sizeof({name})": SIZE[dtype] for name, dtype in types.items()}
         values |= {f"sizeof({name})": size for name, size in SIZE.items()}
         values |= {f"align({a['name']})": alignments.get(a["name"], 256) for a in self.arguments}
-        return values | device
+        values |= device
+        if "target.cc" in device and "target.specific" not in device:
+            values["target.specific"] = int(self.target(f"sm_{device['target.cc']}").endswith("a"))
+        return values
 
     def scope(self, config, fixed):
         return _Scope({**fixed, **{name: int(v) if not isinstance(v, str) else v
@@ -112,16 +119,17 @@ class Manifest:
             text = text.replace("{" + name + "}", word)
         return text
 
-    def entries(self, types, compiled):
-        """Every name expression of the candidates of these types and compiled axes."""
+    def entries(self, types, compiled, target):
+        """Every name expression of the candidates of these types and compiled axes for a target."""
         values = [self.tunables[name]["values"] for name in self.code]
         rules = [rule for rule in self.rules
-                 if self._reach(rule) <= {*self.code, *compiled,
+                 if self._reach(rule) <= {*self.code, *compiled, "target.cc", "target.specific",
                                           *(f"sizeof({t})" for t in [*types, *SIZE])}]
+        device = {"target.cc": int(target.strip("sm_af")), "target.specific": int(target.endswith("a"))}
         found = {}
         for choice in itertools.product(*values):
             config = dict(zip(self.code, choice))
-            scope = self.scope(config, self.fixed(types, compiled, {}, {}))
+            scope = self.scope(config, self.fixed(types, compiled, {}, device))
             if all(rule(scope) for rule in rules):
                 for step in self.steps:
                     found[self.entry(step["entry"], types, compiled, config)] = None
