@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "cli/store_choice.hpp"
 #include "cli/table.hpp"
 #include "cli/tune_output.hpp"
+#include "core/base/file.hpp"
 #include "core/model/dtype.hpp"
 #include "store/store.hpp"
 
@@ -25,6 +27,8 @@ using core::Result;
 
 namespace {
 
+constexpr std::uint64_t k_max_workload = 1U << 24U;
+
 struct Options {
   builder::TuneOptions tune;
   builder::CompileAheadOptions compile;
@@ -33,6 +37,7 @@ struct Options {
   std::string worker;
   StoreChoice store;
   std::vector<std::string> shape;
+  std::string workload;
   std::string budget = "10m";
   std::string seed_from;
   std::string strategy;
@@ -41,7 +46,7 @@ struct Options {
 };
 
 /// `rows=64` goes to the shape, `T=bf16` to the types.
-Result<void> add_assignment(const std::string& text, builder::TuneOptions& options) {
+Result<void> add_assignment(const std::string& text, core::Shape& shape, core::Types& types) {
   const std::size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
@@ -49,17 +54,44 @@ Result<void> add_assignment(const std::string& text, builder::TuneOptions& optio
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (!name.empty() && !value.empty() && status == std::errc() &&
       end == value.data() + value.size() && number >= 0) {
-    options.shape[name] = number;
+    shape[name] = number;
     return {};
   }
   if (!name.empty() && core::find_dtype(value) != nullptr) {
-    options.types[name] = value;
+    types[name] = value;
     return {};
   }
   return fail(ErrorCode::usage,
-              "--shape takes axis=number and type=dtype, as in "
+              "a shape is axis=number and type=dtype, as in "
               "rows=64,cols=4096,T=bf16; not '" +
                   text + "'");
+}
+
+/// Lines `KERNEL rows=64 cols=4096 T=bf16`; `#` begins a comment.
+Result<std::vector<builder::TuneWish>> read_workload(const std::string& file) {
+  TRY_ASSIGN(const std::string text, core::read_text_file(file, k_max_workload));
+  std::vector<builder::TuneWish> workload;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    builder::TuneWish wish;
+    if (!(words >> wish.kernel)) {
+      continue;
+    }
+    for (std::string word; words >> word;) {
+      if (auto added = add_assignment(word, wish.shape, wish.types); !added) {
+        return fail(added.error().with_context(file + ":" + std::to_string(number)));
+      }
+    }
+    workload.push_back(std::move(wish));
+  }
+  if (workload.empty()) {
+    return fail(ErrorCode::usage, file +
+                                      " names nothing to tune; a line is `KERNEL axis=number "
+                                      "type=dtype`");
+  }
+  return workload;
 }
 
 Result<store::Store> open_store(const Options& options) {
@@ -88,7 +120,10 @@ Result<std::unique_ptr<builder::CompileAhead>> make_compiler(const Options& opti
 Result<int> run(Options& options) {
   builder::TuneOptions& tune = options.tune;
   for (const std::string& assignment : options.shape) {
-    TRY(add_assignment(assignment, tune));
+    TRY(add_assignment(assignment, tune.shape, tune.types));
+  }
+  if (!options.workload.empty()) {
+    TRY_ASSIGN(tune.workload, read_workload(options.workload));
   }
   TRY_ASSIGN(const std::int64_t seconds, parse_duration(options.budget));
   tune.budget = std::chrono::seconds(seconds);
@@ -171,6 +206,9 @@ void add_tune(Cli& cli) {
                   "Only, or in place of the manifest's: axes, and types by dtype")
       ->delimiter(',')
       ->type_name("k=v");
+  app->add_option("--workload", options->workload,
+                  "Only the jobs of this file, in its order: lines KERNEL k=v k=v")
+      ->type_name("FILE");
   app->add_option("--budget", options->budget, "Time for all jobs together")
       ->type_name("10m")
       ->capture_default_str();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t k_first_look = 4;  ///< rounds, for who is far behind in each of them
 constexpr double k_far = 1.3;
-constexpr std::size_t k_least_rounds = 30;
+constexpr std::size_t k_least_rounds = 12;
 constexpr double k_leave = 0.005;        ///< surely slower by so much: of no more interest
 constexpr double k_resolution = 0.0015;  ///< half width of a difference / time that is good enough
 constexpr double k_near_ticks = 0.5;

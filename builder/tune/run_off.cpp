@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t k_least_finalists = 8;  ///< of those near enough
 constexpr std::size_t k_most_finalists = 24;
 constexpr double k_near = 1.03;             ///< of the best median of the search
-constexpr std::size_t k_least_rounds = 30;  ///< even beyond the deadline
+constexpr std::size_t k_least_rounds = 12;  ///< even beyond the deadline
 constexpr std::size_t k_most_rounds = 4000;
 constexpr double k_request_us = 20'000;
 constexpr double k_run_off_us = 2'500'000;

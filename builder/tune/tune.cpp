@@ -152,42 +152,15 @@ class Tuner {
 
   /// Types × tuned shapes of every kernel and target, as far as the options ask for them.
   Result<void> find_jobs() {
-    bool any_axis = m_options.shape.empty();
-    std::vector<std::string> axes;
-    std::string other_targets;
-    for (const core::Manifest& manifest : m_manifests) {
-      std::vector<std::string> targets;
-      if (m_options.compile != nullptr) {
-        targets = m_options.compile->targets(manifest.name);
-      } else {
-        TRY_ASSIGN(targets, m_ledger.targets(manifest.name));
-      }
-      for (const std::string& name : targets) {
-        TRY_ASSIGN(const bool wanted, is_wanted(name));
-        if (!wanted) {
-          if (other_targets.find(name) == std::string::npos) {
-            other_targets += (other_targets.empty() ? "" : ", ") + name;
-          }
-          continue;
-        }
-        Group group{&manifest, name, {}};
-        TRY_ASSIGN(group.candidates, candidates(manifest.name, name));
-        add_jobs(group, any_axis);
-      }
-      for (const core::Axis& axis : manifest.axes) {
-        axes.push_back(axis.name);
+    TRY_ASSIGN(const std::string other_targets, find_groups());
+    if (m_options.workload.empty()) {
+      TRY(check_axes());
+      for (std::size_t group = 0; group < m_groups.size(); ++group) {
+        add_jobs(group, types_of(m_groups[group], m_options.types), m_options.shape);
       }
     }
-    if (!any_axis) {
-      std::string wrong;
-      for (const auto& [name, value] : m_options.shape) {
-        if (std::ranges::find(axes, name) == axes.end()) {
-          wrong = name;
-        }
-      }
-      return fail(ErrorCode::usage, wrong.empty() ? std::string("no kernel has all axes of --shape")
-                                                  : "no kernel has an axis '" + wrong + "'" +
-                                                        core::did_you_mean(wrong, axes));
+    for (const TuneWish& wish : m_options.workload) {
+      TRY(add_wish(wish));
     }
     if (m_jobs.empty()) {
       return fail(
@@ -203,17 +176,104 @@ class Tuner {
     return {};
   }
 
-  void add_jobs(Group group, bool& any_axis) {
-    const core::Manifest& manifest = *group.manifest;
-    for (const auto& [name, value] : m_options.shape) {
-      if (manifest.find_axis(name) == nullptr) {
-        return;
+  /// The kernels' targets that run here; returns the others, for a message.
+  Result<std::string> find_groups() {
+    std::string other_targets;
+    for (const core::Manifest& manifest : m_manifests) {
+      std::vector<std::string> targets;
+      if (m_options.compile != nullptr) {
+        targets = m_options.compile->targets(manifest.name);
+      } else {
+        TRY_ASSIGN(targets, m_ledger.targets(manifest.name));
+      }
+      for (const std::string& name : targets) {
+        TRY_ASSIGN(const bool wanted, is_wanted(name));
+        if (wanted) {
+          TRY_ASSIGN(auto found, candidates(manifest.name, name));
+          m_groups.push_back({&manifest, name, std::move(found)});
+        } else if (other_targets.find(name) == std::string::npos) {
+          other_targets += (other_targets.empty() ? "" : ", ") + name;
+        }
       }
     }
-    any_axis = true;
+    return other_targets;
+  }
+
+  /// Some kernel must have all axes of the options' shape; the others are not meant.
+  Result<void> check_axes() const {
+    std::vector<std::string> axes;
+    for (const core::Manifest& manifest : m_manifests) {
+      if (std::ranges::all_of(m_options.shape, [&](const auto& axis) {
+            return manifest.find_axis(axis.first) != nullptr;
+          })) {
+        return {};
+      }
+      for (const core::Axis& axis : manifest.axes) {
+        axes.push_back(axis.name);
+      }
+    }
+    std::string wrong;
+    for (const auto& [name, value] : m_options.shape) {
+      if (std::ranges::find(axes, name) == axes.end()) {
+        wrong = name;
+      }
+    }
+    return fail(ErrorCode::usage, wrong.empty() ? std::string("no kernel has all axes of --shape")
+                                                : "no kernel has an axis '" + wrong + "'" +
+                                                      core::did_you_mean(wrong, axes));
+  }
+
+  /// A line of the workload; what --kernel or --target leave out is left out.
+  Result<void> add_wish(const TuneWish& wish) {
+    const auto manifest = std::ranges::find(m_manifests, wish.kernel, &core::Manifest::name);
+    if (manifest == m_manifests.end()) {
+      if (!m_options.kernels.empty() &&
+          fnmatch(m_options.kernels.c_str(), wish.kernel.c_str(), 0) != 0) {
+        return {};
+      }
+      std::vector<std::string> names;
+      for (const core::Manifest& each : m_manifests) {
+        names.push_back(each.name);
+      }
+      return fail(ErrorCode::not_found, "the workload's kernel " + wish.kernel +
+                                            " is not here to be tuned" +
+                                            core::did_you_mean(wish.kernel, names));
+    }
+    for (const auto& [name, value] : wish.shape) {
+      if (manifest->find_axis(name) == nullptr) {
+        std::vector<std::string> axes;
+        for (const core::Axis& axis : manifest->axes) {
+          axes.push_back(axis.name);
+        }
+        return fail(ErrorCode::usage, "the workload's kernel " + wish.kernel + " has no axis '" +
+                                          name + "'" + core::did_you_mean(name, axes));
+      }
+    }
+    core::Types types = wish.types;
+    types.insert(m_options.types.begin(), m_options.types.end());
+    core::Shape shape = wish.shape;
+    shape.insert(m_options.shape.begin(), m_options.shape.end());
+    bool any = false;
+    for (std::size_t group = 0; group < m_groups.size(); ++group) {
+      if (m_groups[group].manifest == &*manifest) {
+        const std::vector<core::Types> found = types_of(m_groups[group], types);
+        add_jobs(group, found, shape);
+        any = any || !found.empty();
+      }
+    }
+    if (!any) {
+      return fail(ErrorCode::not_found, "nothing to tune: no candidate of the workload's " +
+                                            wish.kernel + " " + core::to_display(types) +
+                                            " is in the store for " + m_class.text());
+    }
+    return {};
+  }
+
+  /// Those that the group has candidates of.
+  static std::vector<core::Types> types_of(const Group& group, const core::Types& asked) {
     std::vector<core::Types> types;
     for (const store::Candidate& candidate : group.candidates) {
-      const bool wanted = std::ranges::all_of(m_options.types, [&](const auto& each) {
+      const bool wanted = std::ranges::all_of(asked, [&](const auto& each) {
         const auto found = candidate.types.find(each.first);
         return found != candidate.types.end() && found->second == each.second;
       });
@@ -222,11 +282,22 @@ class Tuner {
         types.push_back(candidate.types);
       }
     }
+    return types;
+  }
+
+  void add_jobs(std::size_t group, const std::vector<core::Types>& types,
+                const core::Shape& wanted_shape) {
+    const core::Manifest& manifest = *m_groups[group].manifest;
+    for (const auto& [name, value] : wanted_shape) {
+      if (manifest.find_axis(name) == nullptr) {
+        return;
+      }
+    }
     std::vector<core::Shape> shapes{{}};
     for (const core::Axis& axis : manifest.axes) {
-      const auto asked = m_options.shape.find(axis.name);
+      const auto asked = wanted_shape.find(axis.name);
       const std::vector<std::int64_t> values =
-          asked == m_options.shape.end() ? axis.tune : std::vector<std::int64_t>{asked->second};
+          asked == wanted_shape.end() ? axis.tune : std::vector<std::int64_t>{asked->second};
       std::vector<core::Shape> next;
       for (const core::Shape& shape : shapes) {
         for (const std::int64_t value : values) {
@@ -238,10 +309,12 @@ class Tuner {
     }
     for (const core::Types& each : types) {
       for (const core::Shape& shape : shapes) {
-        m_jobs.push_back({m_groups.size(), {manifest.name, group.target, each, shape, m_class}});
+        store::TuningJob job{manifest.name, m_groups[group].target, each, shape, m_class};
+        if (m_seen.insert(describe(job)).second) {
+          m_jobs.push_back({group, std::move(job)});
+        }
       }
     }
-    m_groups.push_back(std::move(group));
   }
 
   /// False when stopped while waiting.
@@ -377,6 +450,10 @@ class Tuner {
     const auto deadline = Clock::now() + m_options.budget;
     for (std::size_t i = 0; i < m_jobs.size(); ++i) {
       const PlannedJob& planned = m_jobs[i];
+      if (Clock::now() >= deadline) {
+        ++m_summary.left;  // or known: finding out costs more than it is worth
+        continue;
+      }
       auto plan = make_plan(m_groups[planned.group], planned.job);
       if (!plan && plan.error().code == ErrorCode::cancelled) {
         return fail(plan.error());
@@ -391,10 +468,6 @@ class Tuner {
           ++m_summary.known;
           continue;
         }
-      }
-      if (Clock::now() >= deadline) {
-        ++m_summary.left;
-        continue;
       }
       TRY_ASSIGN(const store::LeaseAnswer lease, m_ledger.acquire(planned.job, k_lease_seconds));
       if (!lease.granted) {
@@ -475,6 +548,7 @@ class Tuner {
   std::vector<core::Manifest> m_manifests;
   std::vector<Group> m_groups;
   std::vector<PlannedJob> m_jobs;
+  std::set<std::string> m_seen;  ///< jobs, described
   std::map<store::SessionId, std::string> m_drivers;
   TuneSummary m_summary;
 };

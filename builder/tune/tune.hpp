@@ -19,12 +19,20 @@
 
 namespace cubinary::builder {
 
+/// A line of a workload: what to tune a kernel for. What it leaves open is as the manifest says.
+struct TuneWish {
+  std::string kernel;
+  core::Types types;
+  core::Shape shape;
+};
+
 struct TuneOptions {
   std::string kernels;  ///< glob over kernel names; empty: all
   std::string target;   ///< empty: every target that runs on the device
   core::Types types;    ///< only jobs with these dtypes; empty: all
   core::Shape shape;    ///< only jobs with these values; an axis the manifest does not tune at
                         ///< this value makes a new shape
+  std::vector<TuneWish> workload;              ///< only these jobs, in this order; empty: all
   std::chrono::milliseconds budget{600'000};   ///< of measuring, for all jobs together
   std::optional<core::DeviceClass> seed_from;  ///< begin with this class's measurements; none: the
                                                ///< nearest class that has any

@@ -55,7 +55,7 @@ TEST_CASE("the fastest right candidate wins; each bad one costs itself") {
   CHECK(winners[0].median_us > 19);
   CHECK(winners[0].median_us < 21);
   CHECK(winners[0].interval_us < 0.1);
-  CHECK(winners[0].samples >= 30);
+  CHECK(winners[0].samples >= 12);
   CHECK(winners[0].measured == 12);
   CHECK(winners[0].failed == 9);
   CHECK(winners[0].complete);
@@ -315,6 +315,44 @@ TEST_CASE("a job that another tuner has is left to it") {
   CHECK(summary.measured == 0);
   REQUIRE(recorder.notes.size() == 1);
   CHECK_THAT(recorder.notes[0], ContainsSubstring("another machine is at it"));
+}
+
+TEST_CASE("a workload is tuned in its order, each job once, and nothing else") {
+  TuneFixture f({"us=20", "us=30"});
+  Recorder recorder;
+  builder::TuneOptions options = quick_options();
+  options.workload = {
+      {"scale", {}, {{"n", 4096}}}, {"scale", {{"T", "f32"}}, {}}, {"scale", {}, {{"n", 4096}}}};
+  const auto summary = run(f, options, recorder);
+  CHECK(summary.jobs == 2);
+  CHECK(summary.tuned == 2);
+  REQUIRE(recorder.tunings.size() == 2);
+  CHECK(recorder.tunings[0].job.shape == core::Shape{{"n", 4096}});
+  CHECK(recorder.tunings[1].job.shape == core::Shape{{"n", 1048576}});
+
+  const auto ledger = must(builder::make_store_ledger(f.store));
+  const auto refusal = [&](const builder::TuneWish& wish) {
+    options.workload = {wish};
+    return builder::tune(*ledger, options, recorder).error().message;
+  };
+  CHECK_THAT(refusal({"scall", {}, {}}), ContainsSubstring("did you mean \"scale\"?"));
+  CHECK_THAT(refusal({"scale", {}, {{"m", 1}}}), ContainsSubstring("scale has no axis 'm'"));
+  CHECK_THAT(refusal({"scale", {{"T", "f16"}}, {}}), ContainsSubstring("T=f16"));
+}
+
+TEST_CASE("a small space is measured whole, and whoever may be the fastest runs off") {
+  std::vector<std::string> scripts;
+  for (int i = 0; i < 40; ++i) {
+    scripts.push_back(i == 33 ? "us=19.8 near" : "us=20 near");
+  }
+  TuneFixture f(scripts);
+  Recorder recorder;
+  const auto summary = run(f, quick_options(), recorder);
+  CHECK(summary.measured == 40);
+  REQUIRE(recorder.finalists.size() >= 24);
+  CHECK(recorder.finalists[0].config == core::Config{{"V", std::int64_t{33}}});
+  // The others left as soon as they were seen to be slower.
+  CHECK(recorder.finalists[1].samples_us.size() <= 60);
 }
 
 TEST_CASE("what cannot be tuned is refused by name") {
