@@ -59,13 +59,6 @@ Result<View::Children> View::members() const& {
   return children(Kind::object, "an object");
 }
 
-Result<std::size_t> View::count() const {
-  if (m_document == nullptr || token().kind != Kind::array) {
-    return fail(kind_error("an array"));
-  }
-  return token().count;
-}
-
 Result<std::string_view> View::text() const {
   if (m_document == nullptr || token().kind != Kind::text) {
     return fail(kind_error("text"));

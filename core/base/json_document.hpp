@@ -18,8 +18,8 @@ class View;
 
 struct ReadLimits {
   int max_depth = 32;  ///< deeper nesting is refused
-  /// What lies inside deeper containers (the top is 1) is checked like all else, but not
-  /// kept: it is there once its text (`View::raw`) is parsed.
+  /// Deeper containers (the top is 1) are not looked into, only for where they end: what is in them
+  /// is checked and there once their text (`View::raw`) is parsed.
   int kept_depth = std::numeric_limits<int>::max();
 };
 
@@ -36,7 +36,7 @@ class Document {
   struct Token {
     const char* begin = nullptr;  ///< of its text; a text's content, escapes resolved
     std::uint32_t size = 0;       ///< bytes
-    std::uint32_t count = 0;      ///< elements or members, kept or not
+    std::uint32_t count = 0;      ///< elements or members, where kept
     std::uint32_t end = 0;        ///< the token after it and all that is in it
     Kind kind = Kind::null;
     bool kept = true;  ///< false: a container whose content is only text
@@ -78,8 +78,6 @@ class View {
   [[nodiscard]] Result<Children> members() const&;
   Result<Children> members() const&& = delete;
   [[nodiscard]] std::string_view key() const { return m_key; }
-  /// Elements of an array, kept or not.
-  [[nodiscard]] Result<std::size_t> count() const;
 
   [[nodiscard]] Document::Kind kind() const { return token().kind; }
   /// The value as the document has it.

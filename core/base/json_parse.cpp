@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -32,6 +32,9 @@ class DocumentReader {
         m_limits(limits) {}
 
   Result<Document> read() {
+    // More than most documents have, where all is kept.
+    m_document.m_tokens.reserve(static_cast<std::size_t>(m_end - m_begin) /
+                                (m_limits.kept_depth < m_limits.max_depth ? 512 : 16));
     skip_space();
     if (!parse_value()) {
       return failure();
@@ -47,11 +50,11 @@ class DocumentReader {
  private:
   /// A container that is open.
   struct Level {
-    bool array = false;
-    std::uint32_t count = 0;    ///< elements or members that are complete
-    std::string_view key = {};  ///< of the member at hand
+    std::string_view key;       ///< of the member at hand
     std::size_t first_key = 0;  ///< in m_keys
-    std::unique_ptr<std::set<std::string_view>> keys = {};  ///< once they are not sorted
+    std::uint32_t count = 0;    ///< elements or members that are complete
+    bool array = false;
+    bool sorted = true;  ///< its keys, so far; else they are in m_unsorted
   };
 
   bool stop(std::string why) {
@@ -88,13 +91,10 @@ class DocumentReader {
   }
   [[nodiscard]] char peek() const { return m_at == m_end ? '\0' : *m_at; }
 
-  /// What stands at this place goes into the document, unless it lies too deep.
   void emit(Kind kind, std::string_view text) {
-    if (m_open.size() <= static_cast<std::size_t>(m_limits.kept_depth)) {
-      auto& tokens = m_document.m_tokens;
-      tokens.push_back({text.data(), static_cast<std::uint32_t>(text.size()), 0,
-                        static_cast<std::uint32_t>(tokens.size() + 1), kind, true});
-    }
+    auto& tokens = m_document.m_tokens;
+    tokens.push_back({text.data(), static_cast<std::uint32_t>(text.size()), 0,
+                      static_cast<std::uint32_t>(tokens.size() + 1), kind, true});
   }
 
   bool literal(std::string_view word, Kind kind) {
@@ -139,40 +139,107 @@ class DocumentReader {
     const char* const begin = m_at;
     const std::size_t token = m_document.m_tokens.size();
     emit(array ? Kind::array : Kind::object, {begin, 1});
-    m_open.push_back({.array = array, .first_key = m_keys.size()});
-    ++m_at;
-    const char closing = array ? ']' : '}';
-    skip_space();
-    if (peek() == closing) {
-      ++m_at;
-    } else {
-      while (true) {
-        if (!(array ? parse_value() : parse_member())) {
-          return false;
-        }
-        ++m_open.back().count;
-        skip_space();
-        const char next = peek();
-        if (next != ',' && next != closing) {
-          return no_json();
-        }
-        ++m_at;
-        if (next == closing) {
-          break;
-        }
-        skip_space();
-      }
+    const bool kept = m_open.size() < static_cast<std::size_t>(m_limits.kept_depth);
+    m_open.push_back({.key = {}, .first_key = m_keys.size(), .array = array});
+    if (!(kept ? parse_content(array ? ']' : '}') : skip_container())) {
+      return false;
     }
-    if (token < m_document.m_tokens.size()) {
-      Document::Token& self = m_document.m_tokens[token];
-      self.size = static_cast<std::uint32_t>(m_at - begin);
-      self.count = m_open.back().count;
-      self.end = static_cast<std::uint32_t>(m_document.m_tokens.size());
-      self.kept = m_open.size() <= static_cast<std::size_t>(m_limits.kept_depth);
+    Document::Token& self = m_document.m_tokens[token];
+    self.size = static_cast<std::uint32_t>(m_at - begin);
+    self.count = m_open.back().count;
+    self.end = static_cast<std::uint32_t>(m_document.m_tokens.size());
+    self.kept = kept;
+    if (!m_open.back().sorted) {
+      m_unsorted.erase(m_open.size());
     }
     m_keys.resize(m_open.back().first_key);
     m_open.pop_back();
     return true;
+  }
+
+  bool parse_content(char closing) {
+    ++m_at;
+    skip_space();
+    if (peek() == closing) {
+      ++m_at;
+      return true;
+    }
+    while (true) {
+      if (!(closing == ']' ? parse_value() : parse_member())) {
+        return false;
+      }
+      ++m_open.back().count;
+      skip_space();
+      const char next = peek();
+      if (next != ',' && next != closing) {
+        return no_json();
+      }
+      ++m_at;
+      if (next == closing) {
+        return true;
+      }
+      skip_space();
+    }
+  }
+
+  /// To the end of a container whose content is not looked at: as many brackets closed as opened,
+  /// outside of texts.
+  bool skip_container() {
+    std::size_t open = 0;
+    do {
+      if (m_at == m_end) {
+        return no_json();
+      }
+      switch (*m_at++) {
+        case '"':
+          if (!skip_text()) {
+            return no_json();
+          }
+          break;
+        case '{':
+        case '[':
+          ++open;
+          break;
+        case '}':
+        case ']':
+          --open;
+          break;
+        default:
+          break;
+      }
+    } while (open != 0);
+    return true;
+  }
+
+  /// Past the closing quote of a text whose content is not looked at.
+  bool skip_text() {
+    while (true) {
+      while (eight_follow()) {
+        const std::uint64_t bytes = next_eight();
+        const std::uint64_t quote = bytes ^ (k_ones * '"');
+        const std::uint64_t escape = bytes ^ (k_ones * '\\');
+        const std::uint64_t stops =
+            (((quote - k_ones) & ~quote) | ((escape - k_ones) & ~escape)) & k_tops;
+        if (stops != 0) {
+          m_at += std::countr_zero(stops) / 8;
+          break;
+        }
+        m_at += 8;
+      }
+      if (m_at == m_end) {
+        return false;
+      }
+      const char byte = *m_at++;
+      if (byte == '"') {
+        return true;
+      }
+      if (byte == '\\') {
+        if (m_at == m_end) {
+          return false;
+        }
+        ++m_at;
+      }
+    }
   }
 
   bool parse_member() {
@@ -199,15 +266,16 @@ class DocumentReader {
     return parse_value();
   }
 
-  bool is_new(Level& level, std::string_view key) const {
-    if (!level.keys) {
+  bool is_new(Level& level, std::string_view key) {
+    if (level.sorted) {
       if (m_keys.size() == level.first_key || m_keys.back() < key) {
         return true;
       }
-      level.keys = std::make_unique<std::set<std::string_view>>(
+      level.sorted = false;
+      m_unsorted[m_open.size()].insert(
           m_keys.begin() + static_cast<std::ptrdiff_t>(level.first_key), m_keys.end());
     }
-    return level.keys->insert(key).second;
+    return m_unsorted[m_open.size()].insert(key).second;
   }
 
   bool digits() {
@@ -260,20 +328,28 @@ class DocumentReader {
     return true;
   }
 
+  static constexpr std::uint64_t k_ones = 0x0101010101010101;
+  static constexpr std::uint64_t k_tops = 0x8080808080808080;
+  [[nodiscard]] bool eight_follow() const {
+    return std::endian::native == std::endian::little && m_end - m_at >= 8;
+  }
+  [[nodiscard]] std::uint64_t next_eight() const {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, m_at, sizeof bytes);
+    return bytes;
+  }
+
   /// Moves past what needs no look: neither the end of the text, nor an escape, nor a byte outside
-  /// of printable ASCII. Eight bytes at once; in each the top bit is set where the byte stops it.
+  /// of printable ASCII. Eight bytes at once; in each the top bit is set where the byte stops it. A
+  /// borrow may mark bytes that do not, but only above the first that does.
   void skip_plain() {
-    constexpr std::uint64_t k_ones = 0x0101010101010101;
-    constexpr std::uint64_t k_tops = 0x8080808080808080;
-    while (std::endian::native == std::endian::little && m_end - m_at >= 8) {
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, m_at, sizeof bytes);
+    while (eight_follow()) {
+      const std::uint64_t bytes = next_eight();
       const std::uint64_t quote = bytes ^ (k_ones * '"');
       const std::uint64_t escape = bytes ^ (k_ones * '\\');
       const std::uint64_t stops =
           ((bytes - k_ones * 0x20) | (quote - k_ones) | (escape - k_ones) | bytes) & k_tops;
       if (stops != 0) {
-        // A borrow may mark bytes that do not stop it, above the first that is marked.
         m_at += std::countr_zero(stops) / 8;
         return;
       }
@@ -440,6 +516,7 @@ class DocumentReader {
   Document m_document;
   std::vector<Level> m_open;
   std::vector<std::string_view> m_keys;  ///< of all objects that are open, so far
+  std::map<std::size_t, std::set<std::string_view>> m_unsorted;  ///< keys of those, by depth
   std::string m_why;
 };
 

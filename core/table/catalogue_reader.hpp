@@ -27,8 +27,8 @@ class CatalogueReader {
     bool empty = false;           ///< it has no entries
   };
 
-  /// Checks the whole text as JSON, what stands around the tables, and that kernels are sorted by
-  /// name, each once. Errors as catalogue_from_json's.
+  /// Checks what stands around the tables' lists, and that kernels are sorted by name, each once; a
+  /// table is checked, as JSON too, when it is read. Errors as catalogue_from_json's.
   [[nodiscard]] static Result<CatalogueReader> open(Bytes text);
 
   [[nodiscard]] const std::string& release() const { return m_release; }
@@ -42,6 +42,7 @@ class CatalogueReader {
 
  private:
   explicit CatalogueReader(const Target& target) : m_target(target) {}
+  static Result<CatalogueReader> read(std::string_view text);
 
   std::unique_ptr<const Bytes> m_text;             ///< where it lies must not change
   std::unique_ptr<const json::Document> m_around;  ///< all but what is in the tables' lists

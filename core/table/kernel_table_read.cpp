@@ -278,15 +278,24 @@ Result<Document> parse_document(std::string_view text, std::string_view what,
 }
 
 constexpr std::string_view k_catalogue = "the catalogue";
-/// The catalogue's own members, its kernels, theirs, and how many are in a kernel's lists.
-constexpr int k_around_tables = 4;
+/// The catalogue itself and the list of its kernels.
+constexpr int k_above_kernels = 2;
+/// With these, a kernel's members, and how many are in its lists.
+constexpr int k_around_tables = k_above_kernels + 2;
+
+/// Why a catalogue of which some part is malformed is so, told as from the whole: that is what
+/// people see bytes and places of.
+Error malformed(std::string_view whole, const Error& part) {
+  const auto document = parse_document(whole, k_catalogue);
+  return document ? part : document.error();
+}
 
 Result<CatalogueReader::Kernel> read_kernel(const View& node) {
   CatalogueReader::Kernel kernel;
   TRY_ASSIGN(kernel.name, node.text("name"));
   TRY_ASSIGN(const View entries, node.at("entries"));
-  TRY_ASSIGN(const std::size_t count, entries.count());
-  kernel.empty = count == 0;
+  TRY_ASSIGN(const View::Children listed, entries.elements());
+  kernel.empty = listed.size() == 0;
   TRY_ASSIGN(const View pack, node.at("pack"));
   TRY_ASSIGN(kernel.pack, read_digest(pack, "digest"));
   TRY_ASSIGN(kernel.pack_size, read_size(pack, "size"));
@@ -309,8 +318,16 @@ Result<TableEntry> entry_from_json(std::string_view text) {
 
 Result<CatalogueReader> CatalogueReader::open(Bytes json) {
   auto text = std::make_unique<const Bytes>(std::move(json));
-  TRY_ASSIGN(Document document,
-             parse_document(as_text(*text), k_catalogue, {.kept_depth = k_around_tables}));
+  auto reader = read(as_text(*text));
+  if (!reader) {
+    return fail(malformed(as_text(*text), reader.error()));
+  }
+  reader->m_text = std::move(text);
+  return reader;
+}
+
+Result<CatalogueReader> CatalogueReader::read(std::string_view text) {
+  TRY_ASSIGN(Document document, parse_document(text, k_catalogue, {.kept_depth = k_around_tables}));
   const View top(document, k_catalogue);
   TRY_ASSIGN(const std::int64_t version, top.integer("catalogue", 1, k_max));
   if (version > k_version) {
@@ -331,7 +348,6 @@ Result<CatalogueReader> CatalogueReader::open(Bytes json) {
       return fail(top.error("kernels must be sorted by name, each name once"));
     }
   }
-  reader.m_text = std::move(text);
   reader.m_around = std::make_unique<const Document>(std::move(document));
   return reader;
 }
@@ -345,8 +361,12 @@ Result<KernelTable> CatalogueReader::table(std::size_t index) const {
     ++at;
   }
   const View place = *at;
-  TRY_ASSIGN(const Document document, parse_document(place.raw(), k_catalogue));
-  return read_table(place.in(document));
+  const auto document =
+      Document::parse(place.raw(), {.max_depth = json::ReadLimits().max_depth - k_above_kernels});
+  if (!document) {
+    return fail(malformed(as_text(*m_text), document.error()));
+  }
+  return read_table(place.in(*document));
 }
 
 Result<Catalogue> catalogue_from_json(std::string_view text) {
