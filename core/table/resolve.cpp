@@ -26,7 +26,12 @@ struct Candidate {
   double shape_distance = 0;
   double size = 0;  ///< Σ log2(axis + 1), for "ties to the larger"
   double time_us = std::numeric_limits<double>::infinity();
-  std::string misfit;  ///< why it can never serve this query; empty: it may
+  bool misfit = false;         ///< it can never serve this query
+  const Axis* axis = nullptr;  ///< a misfit: for this axis; none: for its device class
+  // The distances and the size as they are compared.
+  std::int64_t class_rank = 0;
+  std::int64_t shape_rank = 0;
+  std::int64_t size_rank = 0;
 };
 
 // Suffix order among targets: a, f, none.
@@ -42,8 +47,7 @@ std::int64_t comparable(double value) {
 // The documented order; `a` stands before `b`.
 bool before(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
-    return std::tuple(!c.misfit.empty(), c.match, comparable(c.class_distance),
-                      comparable(c.shape_distance), -comparable(c.size), c.time_us,
+    return std::tuple(c.misfit, c.match, c.class_rank, c.shape_rank, -c.size_rank, c.time_us,
                       suffix_order(c.source->target));
   };
   if (const auto ka = key(a), kb = key(b); ka != kb) {
@@ -85,13 +89,17 @@ class Resolver {
 
   Result<Choice> run() {
     TRY(collect());
-    std::ranges::stable_sort(m_candidates, before);
+    // One of the first is nearly always the answer: the others need no order.
+    const auto after = [](const Candidate& a, const Candidate& b) { return before(b, a); };
+    std::ranges::make_heap(m_candidates, after);
     std::optional<Choice> choice;
     std::vector<ResolveTrace> trace;
-    for (const Candidate& candidate : m_candidates) {
+    for (auto end = m_candidates.end(); end != m_candidates.begin(); --end) {
+      std::ranges::pop_heap(m_candidates.begin(), end, after);
+      const Candidate& candidate = *(end - 1);
       std::string reason;
       const bool accepted = !choice && serves(candidate, reason);
-      if (choice && candidate.misfit.empty()) {
+      if (choice && !candidate.misfit) {
         reason = "further away than the answer";
       }
       if (accepted) {
@@ -144,9 +152,7 @@ class Resolver {
     candidate.entry = &entry;
     const bool here = entry.device_class == m_device_class;
     if (entry.origin == Origin::fallback) {
-      if (!entry.device_class.empty() && !here) {
-        candidate.misfit = "it is for " + entry.device_class;
-      }
+      candidate.misfit = !entry.device_class.empty() && !here;
     } else {
       candidate.time_us = entry.time_us.value_or(candidate.time_us);
       candidate.match = Match::other_class;
@@ -155,13 +161,16 @@ class Resolver {
       } else if (const auto other = DeviceClass::parse(entry.device_class)) {
         candidate.class_distance = distance(*other, m_query.device);
       } else {
-        candidate.misfit = "\"" + entry.device_class + "\" is no device class";
+        candidate.misfit = true;
       }
     }
     for (const Axis& axis : source.table->axes) {
       compare_axis(axis, candidate);
     }
-    m_candidates.push_back(std::move(candidate));
+    candidate.class_rank = comparable(candidate.class_distance);
+    candidate.shape_rank = comparable(candidate.shape_distance);
+    candidate.size_rank = comparable(candidate.size);
+    m_candidates.push_back(candidate);
   }
 
   void compare_axis(const Axis& axis, Candidate& candidate) const {
@@ -173,8 +182,8 @@ class Resolver {
     if (given->second == asked) {
       candidate.size += std::log2(static_cast<double>(asked) + 1);
     } else if (axis.compile || axis.bucket == Bucket::exact) {
-      candidate.misfit = std::string(axis.compile ? "compiled" : "measured") + " for " + axis.name +
-                         "=" + std::to_string(given->second) + " only";
+      candidate.misfit = true;
+      candidate.axis = &axis;
     } else {
       candidate.shape_distance += axis_distance(given->second, asked);
       candidate.size += std::log2(static_cast<double>(given->second) + 1);
@@ -183,8 +192,8 @@ class Resolver {
 
   // Whether the candidate answers the query; `reason` says why not.
   bool serves(const Candidate& candidate, std::string& reason) {
-    if (!candidate.misfit.empty()) {
-      reason = candidate.misfit;
+    if (candidate.misfit) {
+      reason = why_misfit(candidate);
       return false;
     }
     const auto plan = plan_launch(*candidate.source->table, *candidate.entry, m_query.shape,
@@ -209,6 +218,17 @@ class Resolver {
       return false;
     }
     return true;
+  }
+
+  [[nodiscard]] static std::string why_misfit(const Candidate& candidate) {
+    const TableEntry& entry = *candidate.entry;
+    if (candidate.axis != nullptr) {
+      const std::string& axis = candidate.axis->name;
+      return std::string(candidate.axis->compile ? "compiled" : "measured") + " for " + axis + "=" +
+             std::to_string(entry.shape.at(axis)) + " only";
+    }
+    return entry.origin == Origin::fallback ? "it is for " + entry.device_class
+                                            : "\"" + entry.device_class + "\" is no device class";
   }
 
   [[nodiscard]] std::string how(const Candidate& candidate) const {
@@ -282,8 +302,9 @@ class Resolver {
   [[nodiscard]] std::string misfits() const {
     constexpr std::size_t k_shown = 8;
     std::set<std::string> reasons;
-    for (const Candidate& candidate : m_candidates) {
-      reasons.insert(candidate.misfit);
+    for (std::size_t at = m_candidates.size(); at > 0; --at) {  // `run` left them last first
+      const Candidate& candidate = m_candidates[at - 1];
+      reasons.insert(why_misfit(candidate));
       if (reasons.size() >= k_shown) {
         break;
       }

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "core/base/json.hpp"
+#include "core/table/catalogue_reader.hpp"
 #include "core/table/kernel_table.hpp"
 #include "tests/core/wire_fixture.hpp"
 
@@ -266,4 +267,56 @@ tolerance = { f32 = [1e-5, 1e-6] }
   CHECK_FALSE(table.types.at(0).macro);
   CHECK(table.arguments.at(1).fill.empty());
   CHECK(table_to_json(table_from_json(table_to_json(table)).value()) == table_to_json(table));
+}
+
+TEST_CASE("a reader knows the kernels at once and reads the table that is asked for") {
+  Catalogue catalogue = sample_catalogue();
+  KernelTable other = catalogue.kernels[0];
+  other.name = "zeros";
+  other.entries.clear();
+  catalogue.kernels.push_back(other);
+  const std::string text = catalogue_to_json(catalogue);
+  const auto reader = CatalogueReader::open(to_bytes(text)).value();
+  CHECK(reader.release() == catalogue.release);
+  CHECK(reader.target() == catalogue.target);
+  CHECK(reader.toolkit() == catalogue.toolkit);
+  CHECK(reader.minimum_driver() == catalogue.minimum_driver);
+  REQUIRE(reader.kernels().size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const KernelTable& table = catalogue.kernels[i];
+    CHECK(reader.kernels()[i].name == table.name);
+    CHECK(reader.kernels()[i].pack == table.pack);
+    CHECK(reader.kernels()[i].pack_size == table.pack_size);
+    CHECK(reader.kernels()[i].empty == table.entries.empty());
+    CHECK(table_to_json(reader.table(i).value()) == table_to_json(table));
+  }
+}
+
+TEST_CASE("what is wrong with one table is told when it is read, as from the whole catalogue") {
+  Catalogue catalogue = sample_catalogue();
+  KernelTable other = catalogue.kernels[0];
+  other.name = "zeros";
+  catalogue.kernels.push_back(other);
+  const std::string good = catalogue_to_json(catalogue);
+  const auto changed = [&](std::string_view from, std::string_view to) {
+    std::string text = good;
+    text.replace(text.rfind(from), from.size(), to);
+    return text;
+  };
+  for (const std::string& text :
+       {changed("\"rank\":0", "\"rank\":-1"), changed("\"rank\":0", "\"rank\":00"),
+        changed("\"rank\":0", "\"rank\":[}"), changed("\"rank\":0", "\"rank\":0,\"rank\":0")}) {
+    const auto reader = CatalogueReader::open(to_bytes(text)).value();
+    CHECK(reader.table(0));
+    const auto bad = reader.table(1);
+    const auto whole = catalogue_from_json(text);
+    REQUIRE_FALSE(bad);
+    REQUIRE_FALSE(whole);
+    CHECK(bad.error().message == whole.error().message);
+    CHECK(contains(bad.error().message, "kernels[1].entries["));
+  }
+  // Cut off inside a table: there is no catalogue at all.
+  const auto cut = CatalogueReader::open(to_bytes(good.substr(0, good.size() / 4)));
+  REQUIRE_FALSE(cut);
+  CHECK(contains(cut.error().message, "kernels[0].entries["));
 }

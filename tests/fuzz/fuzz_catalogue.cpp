@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// catalogue_from_json: what is accepted writes back stably, and can be resolved and planned.
+// catalogue_from_json: what is accepted is JSON, writes back stably, and can be resolved and
+// planned.
 #include <cstdint>
 #include <cstdlib>
 
+#include "core/base/json.hpp"
 #include "core/model/device_class.hpp"
 #include "core/table/kernel_table.hpp"
 #include "core/table/resolve.hpp"
@@ -40,6 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto catalogue = catalogue_from_json(text);
   if (!catalogue) {
     return 0;
+  }
+  // Read in parts, some of them stepped over at first: as a whole it must be JSON all the same.
+  if (!json::parse(text)) {
+    std::abort();
   }
   const std::string written = catalogue_to_json(*catalogue);
   const auto again = catalogue_from_json(written);
