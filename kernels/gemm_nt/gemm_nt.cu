@@ -1,174 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "epilogue.cuh"
-#include "operand.cuh"
-#include "tensor_core.cuh"
-
-/// The tile of C that block `index` computes: blocks that run together take tiles from a few rows
-/// of tiles, so that their operands meet in L2.
-template <int BM, int BN>
-__device__ inline void tile_origin(unsigned index, long long m, long long n, long long& row0,
-                                   long long& column0) {
-  constexpr unsigned group_rows = 8;
-  const unsigned grid_m = static_cast<unsigned>((m + BM - 1) / BM);
-  const unsigned grid_n = static_cast<unsigned>((n + BN - 1) / BN);
-  const unsigned long long group_size = static_cast<unsigned long long>(group_rows) * grid_n;
-  const unsigned group = static_cast<unsigned>(index / group_size);
-  const unsigned in_group = static_cast<unsigned>(index % group_size);
-  const unsigned rows_here = min(grid_m - group * group_rows, group_rows);
-  row0 = static_cast<long long>(group * group_rows + in_group % rows_here) * BM;
-  column0 = static_cast<long long>(in_group / rows_here) * BN;
-}
+#include "gemm_warpgroups.cuh"
+#include "gemm_warps.cuh"
 
 /// C = act(A * B^T + bias) + residual with A [m, k], B [n, k] and C [m, n] row-major, f32
 /// accumulation; the epilogue as epilogue.cuh says.
 ///
-/// A block of WARPS_M x WARPS_N warps computes BM x BN elements of C, a BK-wide slice of K at a
-/// time; STAGES slices are in flight. Elements a load: ALIGN (1, 2 or 8); K must divide by it and A
-/// and B be aligned to it. The grid has one block a tile of C; dynamic shared memory is STAGES *
-/// (BM + BN) * BK * sizeof(T) bytes.
-template <typename T, int BM, int BN, int BK, int STAGES, int WARPS_M, int WARPS_N, int ALIGN>
-__global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, 1)
+/// A block computes BM x BN elements of C with WARPS warps, a BK-wide slice of K at a time; STAGES
+/// slices are in flight. Elements a load: ALIGN (1, 2 or 8); K must divide by it and A and B be
+/// aligned to it. The grid has one block a tile of C; dynamic shared memory is STAGES * (BM + BN) *
+/// BK * sizeof(T) bytes. WGMMA 1 is for sm_90a, with BK 64, ALIGN 8, four more warps and 128 more
+/// bytes.
+template <typename T, int BM, int BN, int BK, int STAGES, int WARPS, int ALIGN, int WGMMA>
+__global__ void __launch_bounds__(32 * WARPS + 128 * WGMMA, 1)
     gemm_nt(T* c, const T* a, const T* b, const T* bias, const T* residual, int activation,
             long long m, long long n, long long k) {
-  constexpr int threads = 32 * WARPS_M * WARPS_N;
-  constexpr int warp_m = BM / WARPS_M;
-  constexpr int warp_n = BN / WARPS_N;
-  constexpr int tiles_m = warp_m / 16;  // mma tiles of a warp
-  constexpr int tiles_n = warp_n / 8;
-  constexpr int steps = BK / 16;  // mma steps of a slice
-  static_assert(steps % 2 == 0, "fragments of B alternate between two buffers");
-  static_assert(tiles_n % 2 == 0, "B is loaded two mma tiles at once");
-  constexpr int a_bytes = BM * BK * static_cast<int>(sizeof(T));
-  constexpr int stage_bytes = a_bytes + BN * BK * static_cast<int>(sizeof(T));
-
-  extern __shared__ __align__(128) unsigned char shared[];
-  const unsigned base = shared_address(shared);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp_row = warp / WARPS_N * warp_m;
-  const int warp_column = warp % WARPS_N * warp_n;
-  long long row0 = 0;
-  long long column0 = 0;
-  tile_origin<BM, BN>(blockIdx.x, m, n, row0, column0);
-
-  Operand<T, BM, BK, threads, ALIGN> operand_a(a, m, k, row0, k);
-  Operand<T, BN, BK, threads, ALIGN> operand_b(b, n, k, column0, k);
-  const int slices = static_cast<int>((k + BK - 1) / BK);
-  const auto finish_slice = [&](int slice, int stage) {
-    if (slice < slices) {
-      operand_a.finish(base + stage * stage_bytes);
-      operand_b.finish(base + stage * stage_bytes + a_bytes);
-    }
-  };
-
-  // This lane's row and chunk of the first ldmatrix of a slice; a step further is an XOR away.
-  const unsigned lane_a = chunk_offset<BK>(warp_row + lane % 16, lane / 16);
-  const unsigned lane_b =
-      a_bytes + chunk_offset<BK>(warp_column + lane / 16 * 8 + lane % 8, lane / 8 % 2);
-  constexpr unsigned tile_bytes = 16 * BK * sizeof(T);
-  // A batch of loads runs ahead of the products by one batch: ldmatrix is slow to answer when
-  // shared memory is busy. A whole step, or what registers allow beside the sums.
-  constexpr int batch = tiles_m * tiles_n <= 32 ? tiles_m : 2;  // rows of tiles
-  constexpr int batches = tiles_m / batch;
-  static_assert(tiles_m % batch == 0 && (steps * batches) % 2 == 0, "batches alternate in a slice");
-  unsigned fragment_a[2][batch][4];
-  unsigned fragment_b[2][tiles_n / 2][4];
-  const auto load_batch = [&](unsigned stage_base, int index) {  // index: of the slice
-    const int step = index / batches;
-#pragma unroll
-    for (int i = 0; i < batch; ++i) {
-      load_matrices(fragment_a[index % 2][i],
-                    stage_base + (lane_a ^ step * 32) + (index % batches * batch + i) * tile_bytes);
-    }
-    if (index % batches == 0) {
-#pragma unroll
-      for (int j = 0; j < tiles_n / 2; ++j) {
-        load_matrices(fragment_b[step % 2][j], stage_base + (lane_b ^ step * 32) + j * tile_bytes);
-      }
-    }
-  };
-
-  float sum[tiles_m][tiles_n][4] = {};
-#pragma unroll
-  for (int stage = 0; stage < STAGES - 1; ++stage) {
-    if (stage < slices) {
-      operand_a.start(base + stage * stage_bytes, static_cast<long long>(stage) * BK);
-      operand_b.start(base + stage * stage_bytes + a_bytes, static_cast<long long>(stage) * BK);
-    }
-    commit_copies();  // also when empty, so that groups and slices keep step
-    finish_slice(stage, stage);
-  }
-  wait_copies<STAGES - 2>();
-  __syncthreads();
-  load_batch(base, 0);
-
-  unsigned stage_base = base;   // of the slice being multiplied
-  int free_stage = STAGES - 1;  // of the slice to copy next
-  for (int slice = 0; slice < slices; ++slice) {
-    const int next = slice + STAGES - 1;
-    const long long next_k = static_cast<long long>(next) * BK;
-    const unsigned free_base = base + free_stage * stage_bytes;
-#pragma unroll
-    for (int index = 0; index < steps * batches; ++index) {
-      if (index == steps * batches - 1) {
-        finish_slice(next, free_stage);
-        // The next slice has arrived, and every warp has read the last of this one.
-        wait_copies<STAGES - 2>();
-        __syncthreads();
-        stage_base += stage_bytes;
-        if (stage_base == base + STAGES * stage_bytes) {
-          stage_base = base;
-        }
-      }
-      load_batch(stage_base, (index + 1) % (steps * batches));
-      if (index == 0) {
-        if (next < slices) {
-          operand_a.start(free_base, next_k);
-          operand_b.start(free_base + a_bytes, next_k);
-        }
-        commit_copies();
-      }
-#pragma unroll
-      for (int i = 0; i < batch; ++i) {
-#pragma unroll
-        for (int j = 0; j < tiles_n; ++j) {
-          multiply_add<T>(sum[index % batches * batch + i][j], fragment_a[index % 2][i],
-                          fragment_b[index / batches % 2][j / 2][j % 2 * 2],
-                          fragment_b[index / batches % 2][j / 2][j % 2 * 2 + 1]);
-        }
-      }
-    }
-    free_stage = free_stage + 1 == STAGES ? 0 : free_stage + 1;
-  }
-
-  // The sums leave through shared memory, 16 rows of a warp at a time, so that global accesses are
-  // 16 bytes wide. Eight floats between rows keep its writes free of conflicts.
-  wait_copies<0>();
-  __syncthreads();
-  constexpr int stride = warp_n + 8;
-  static_assert(WARPS_M * WARPS_N * 16 * stride * 4 <= STAGES * stage_bytes,
-                "the sums' way out must fit in the stages");
-  float* strip = reinterpret_cast<float*>(shared) + warp * 16 * stride;
-  const Epilogue<T> epilogue{c, bias, residual, m, n, activation};
-  const bool whole = epilogue.whole_chunks();
-#pragma unroll
-  for (int i = 0; i < tiles_m; ++i) {
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < tiles_n; ++j) {
-      float* to = strip + lane / 4 * stride + j * 8 + lane % 4 * 2;
-      *reinterpret_cast<float2*>(to) = make_float2(sum[i][j][0], sum[i][j][1]);
-      *reinterpret_cast<float2*>(to + 8 * stride) = make_float2(sum[i][j][2], sum[i][j][3]);
-    }
-    __syncwarp();
-#pragma unroll 1
-    for (int chunk = lane; chunk < 2 * warp_n; chunk += 32) {
-      const int row = chunk / (warp_n / 8);
-      const int column = chunk % (warp_n / 8) * 8;
-      float values[8];
-      memcpy(values, strip + row * stride + column, sizeof values);
-      epilogue.store(values, row0 + warp_row + i * 16 + row, column0 + warp_column + column, whole);
-    }
+  extern __shared__ __align__(1024) unsigned char shared[];
+  if constexpr (WGMMA == 0) {
+    multiply_by_warps<T, BM, BN, BK, STAGES, WARPS, ALIGN>(shared, c, a, b, bias, residual,
+                                                           activation, m, n, k);
+  } else {
+    multiply_by_warpgroups<T, BM, BN, STAGES, WARPS>(shared, c, a, b, bias, residual, activation, m,
+                                                     n, k);
   }
 }
 
