@@ -34,7 +34,7 @@ __device__ inline void copy_slabs(unsigned to, const T* from, long long stride, 
 }
 
 /// What a warpgroup keeps of 64 queries: of two rows a thread, lane / 4 of its warp's 16 and 8 on.
-template <typename T, int D, int BN>
+template <typename T, int D, int BN, int POLY>
 struct Attended {
   float out[D / 2] = {};
   float highest[2] = {-infinity(), -infinity()};  ///< of scaled scores, base 2
@@ -78,9 +78,9 @@ struct Attended {
     }
   }
 
-  /// Scores become exponentials. A row's maximum is raised only when it grew by 2^8: until then
-  /// the exponentials stay small enough for f16, and nothing summed before needs scaling. Returns
-  /// whether a row of this warp was raised.
+  /// Scores become exponentials, with POLY > 0 every POLY-th by polynomial. A row's maximum is
+  /// raised only when it grew by 2^8: until then the exponentials stay small enough for f16, and
+  /// nothing summed before needs scaling. Returns whether a row of this warp was raised.
   __device__ bool exponentials(float scale2) {
     constexpr float slack = 8.0F;
     bool raised = false;
@@ -104,7 +104,9 @@ struct Attended {
       for (int i = half * 2; i < BN / 2; i += 4) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          score[i + e] = fast_exp2(fmaf(score[i + e], scale2, shift));
+          const float exponent = fmaf(score[i + e], scale2, shift);
+          score[i + e] = POLY > 0 && i / 4 % max(POLY, 1) == POLY - 1 ? fma_exp2(exponent)
+                                                                      : fast_exp2(exponent);
           sum[e] += score[i + e];
         }
       }
@@ -131,7 +133,7 @@ struct Attended {
 /// 128 threads copy, and 128 more compute each 64 of a tile's 64 * GROUPS queries, BN keys at a
 /// time; pointers are aligned to 16 bytes. `shared`, aligned to 1024 bytes, holds (64 * GROUPS + 4
 /// * BN) * D * sizeof(T) bytes of queries, keys and values, and 128 of barriers.
-template <typename T, int D, int GROUPS, int BN>
+template <typename T, int D, int GROUPS, int BN, int POLY>
 __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* lse, const T* q,
                                             const T* k, const T* v, float scale, int causal,
                                             int batches, int q_len, int kv_len, int kv_heads,
@@ -215,7 +217,7 @@ __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* 
   const int warp_row = member * 64 + warp % 4 * 16;
   const int row = warp_row + lane / 4;  // and 8 on
   const SlabOperand queries(q_tile + member * 64 * 128);
-  Attended<T, D, BN> held;
+  Attended<T, D, BN, POLY> held;
   const auto start_scores = [&](int i) {
     held.template start_scores<bm>(queries, SlabOperand(k_tiles + stage(i) * tile_bytes));
   };
