@@ -38,7 +38,10 @@ print("%.2f" % (1e3 * (time.perf_counter() - begin)), triton.__version__)
 
 
 def run(*command, **options):
-    return subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True, **options).stdout
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False, **options)
+    if done.returncode != 0:
+        sys.exit("%s: exit status %d\n%s" % (" ".join(map(str, command)), done.returncode, done.stdout + done.stderr))
+    return done.stdout
 
 
 def serve(program, store, *words):
@@ -58,7 +61,7 @@ def main():
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--rounds", default="5")
     parser.add_argument("--kernels", default="100,1,10")
-    parser.add_argument("--compile", default="swiglu", help="the kernels that NVRTC is timed with")
+    parser.add_argument("--compile", default="swiglu", help="the kernel that NVRTC is timed with")
     parser.add_argument("--layout", type=pathlib.Path)
     parser.add_argument("--key", type=pathlib.Path)
     options = parser.parse_args()
@@ -74,14 +77,13 @@ def main():
         if layout is None:
             store, key = scratch / "k.db", scratch / "key.pub"
             layout = scratch / "layout"
-            for glob in options.kernel.split(","):
-                run(program, "build", ROOT / "kernels", "--store", store, "--target", options.target, "--kernel", glob,
-                    env=env)
+            folders = [folder for glob in options.kernel.split(",") for folder in sorted((ROOT / "kernels").glob(glob))]
+            run(program, "build", *folders, "--store", store, "--target", options.target, env=env)
             said("compiled the release's kernels, on every core")
             # One worker, one kernel after the other: what a program that compiles its own would wait for each. Light
             # ones, and few: with all of them this takes longer than all else here.
-            built = run(program, "build", ROOT / "kernels", "--store", scratch / "one.db", "--target", options.target,
-                        "--kernel", options.compile, "--jobs", "1", env=env)
+            built = run(program, "build", ROOT / "kernels" / options.compile, "--store", scratch / "one.db", "--target",
+                        options.target, "--jobs", "1", env=env)
             count, seconds = re.search(r"(\d+) ok, .*?; ([\d.]+) s", built).groups()
             words += ["--compile", "%.1f" % (1e3 * float(seconds) / int(count))]
             said("compiled %s of %s, one after the other" % (count, options.compile))
