@@ -25,6 +25,7 @@ constexpr std::size_t k_most_samples = 96;
 constexpr double k_request_us = 20'000;  ///< of device time in one request
 constexpr double k_candidate_us = 300'000;
 constexpr double k_noise = 0.004;  ///< half width / median that is good enough for a search
+constexpr double k_behind = 1.04;  ///< of the best
 constexpr double k_throttled = 0.75;
 constexpr int k_most_throttled = 12;  ///< requests in a row
 constexpr double k_floor_share = 0.9;
@@ -381,7 +382,12 @@ void JobRunner::take_samples(const Search* search, store::Measurement& measureme
       continue;
     }
     const MedianInterval now = median_interval(samples);
-    if (throttled || now.half_width() <= std::max(k_noise * now.median, m_session.tick_us() / 2) ||
+    // Who cannot meet in the run-off need not be known well.
+    const bool behind = search != nullptr && search->best() &&
+                        now.low > std::max(k_behind * search->best_time_us(),
+                                           search->best_time_us() + 3 * m_session.tick_us());
+    if (throttled || behind ||
+        now.half_width() <= std::max(k_noise * now.median, m_session.tick_us() / 2) ||
         (search != nullptr && !search->worth_more(samples))) {
       break;
     }

@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t k_first_look = 4;  ///< rounds, for who is far behind in each of them
 constexpr double k_far = 1.3;
 constexpr std::size_t k_least_rounds = 12;
-constexpr double k_leave = 0.005;        ///< surely slower by so much: of no more interest
-constexpr double k_resolution = 0.0015;  ///< half width of a difference / time that is good enough
+constexpr double k_different = 0.005;   ///< what makes a difference to two tunes
+constexpr double k_resolution = 0.002;  ///< half width of a difference / time that is good enough
 constexpr double k_near_ticks = 0.5;
 constexpr double k_ticks = 0.5;      ///< or half width / tick
 constexpr double k_precise = 0.003;  ///< half width of the leader's own interval / median
@@ -65,7 +65,8 @@ bool Race::look() {
       return false;
     }
     const MeanInterval d = trimmed_difference(m_times[best], m_times[runner]);
-    const bool slower = d.low > std::max(k_leave * own.median, m_tick);
+    // Who surely is not near the fastest cannot win.
+    const bool slower = d.low > std::max(k_near * own.median, k_near_ticks * m_tick);
     sure =
         sure && (slower || d.half_width() <= std::max(k_resolution * own.median, k_ticks * m_tick));
     return slower;
@@ -96,9 +97,9 @@ std::vector<Race::Place> Race::places(const std::vector<bool>& disqualified) con
     if (std::ranges::find(finished, runner) != finished.end()) {
       const MeanInterval d = trimmed_difference(m_times[best], m_times[runner]);
       each.behind = d.mean;
-      each.rank = d.mean <= std::max(k_near * time, k_near_ticks * m_tick)                  ? 0
-                  : d.holds(0) && d.mean <= std::max(k_leave * time, k_near_ticks * m_tick) ? 1
-                                                                                            : 2;
+      each.rank = d.mean <= std::max(k_near * time, k_near_ticks * m_tick)                      ? 0
+                  : d.holds(0) && d.mean <= std::max(k_different * time, k_near_ticks * m_tick) ? 1
+                                                                                                : 2;
     }
     judged.push_back(each);
   }

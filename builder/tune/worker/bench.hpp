@@ -46,6 +46,9 @@ class Bench {
   };
   explicit Bench(const Gpu& gpu) : m_gpu(gpu) {}
   [[nodiscard]] core::Result<void> check(const Candidate& candidate, TuneReply& reply);
+  /// One launch on an instance whose outputs were poisoned; `all`: also what lies around them.
+  [[nodiscard]] core::Result<void> run_and_judge(const Candidate& candidate, std::size_t which,
+                                                 unsigned char pattern, bool all, TuneReply& reply);
   [[nodiscard]] core::Result<void> sample_batch(const std::uint32_t* begin, std::size_t count,
                                                 TuneReply& reply);
   [[nodiscard]] core::Result<void> check_after(const std::vector<std::uint32_t>& order,

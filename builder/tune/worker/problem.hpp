@@ -45,7 +45,8 @@ class Instance {
     bool damage = false;  ///< something other than the outputs changed
     double max_error = 0;
   };
-  [[nodiscard]] core::Result<Verdict> judge(const Gpu& gpu) const;
+  /// Outputs; what is around them when they are wrong, or `all` is asked for.
+  [[nodiscard]] core::Result<Verdict> judge(const Gpu& gpu, bool all) const;
   /// The same for guard bands and inputs of every set, without looking at outputs.
   [[nodiscard]] core::Result<Verdict> judge_surroundings(const Gpu& gpu) const;
 
