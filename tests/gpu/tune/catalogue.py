@@ -60,9 +60,12 @@ def assignments(pairs):
 
 
 def gains(winners):
-    """Lines: by kernel, then the shapes that gained most and least."""
+    """Lines: what tuning gained by kernel, least and most."""
+    fastest = {}  # of a job's targets
+    for winner in sorted(winners, key=lambda winner: -winner["time_us"]):
+        fastest[winner["kernel"], assignments({**winner["types"], **winner["shape"]})] = winner
     by_kernel = collections.defaultdict(list)
-    for winner in winners:
+    for winner in fastest.values():
         if winner.get("speedup"):
             by_kernel[winner["kernel"]].append(winner)
     lines = [f"{'kernel':26} {'jobs':>5} {'gain':>6} {'least':>6} {'most':>6} {'roof':>5}  most at"]
