@@ -14,8 +14,8 @@ __global__ void __launch_bounds__(1024, 1)
                   long long ignore) {
   constexpr int N = k_pack<T>;
   constexpr float k_lowest = -3.402823466e38F;  // finite: differences of two are never NaN
-  __shared__ float scratch[RowReduce<1>::k_scratch];
-  RowReduce<1> reduce(scratch);
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
   const T nothing = from_float<T>(-infinity());
   const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
 
@@ -45,18 +45,22 @@ __global__ void __launch_bounds__(1024, 1)
       float higher = most;
 #pragma unroll
       for (int k = 0; k < KEEP; ++k) {
+        float values[N];
+        unpack(kept[k], values);
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          higher = fmaxf(higher, to_float(kept[k].value[j]));
+          higher = fmaxf(higher, values[j]);
         }
       }
       sum *= fast_exp(most - higher);
       most = higher;
 #pragma unroll
       for (int k = 0; k < KEEP; ++k) {
+        float values[N];
+        unpack(kept[k], values);
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          sum += fast_exp(to_float(kept[k].value[j]) - most);
+          sum += fast_exp(values[j] - most);
         }
       }
     }
@@ -69,12 +73,10 @@ __global__ void __launch_bounds__(1024, 1)
         most = higher;
       }
     }
-    float all[1] = {most};
-    reduce.max(all);
-    float total[1] = {sum * fast_exp(most - all[0])};
-    reduce.sum(total);
+    const float all = reduce.max(most);
+    const float total = reduce.sum(sum * fast_exp(most - all));
     if (threadIdx.x == 0 && row < rows) {
-      const float log_sum = all[0] + logf(total[0]);
+      const float log_sum = all + logf(total);
       const long long wanted = target[row];
       float result = __int_as_float(0x7fffffff);
       if (wanted == ignore) {

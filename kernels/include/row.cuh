@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cluster.cuh"
 #include "vector.cuh"
 
 // Rows of a matrix as 16-byte packs. With EDGES a row may start at any element and have any length: its body is
@@ -14,25 +15,28 @@ inline constexpr int k_pack = 16 / static_cast<int>(sizeof(T));
 template <typename T>
 using RowPack = Pack<T, k_pack<T>>;
 
-/// The same pack as a value the compiler knows nothing of. Without it floats converted in one pass over kept
+/// A pack as a value the compiler knows nothing of. Without it floats converted in one pass over kept
 /// packs stay in registers for the next: twice the registers for 16-bit types, to save a shift.
 template <typename T>
-__device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
-  if constexpr (sizeof(T) == 4) {
-    return pack;
-  } else {
-    uint4 bits;
-    memcpy(&bits, &pack, 16);
+__device__ inline RowPack<T> fresh(uint4 bits) {
+  if constexpr (sizeof(T) != 4) {
     asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
-    RowPack<T> same;
-    memcpy(&same, &bits, 16);
-    return same;
   }
+  RowPack<T> pack;
+  memcpy(&pack, &bits, 16);
+  return pack;
+}
+template <typename T>
+__device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
+  uint4 bits;
+  memcpy(&bits, &pack, 16);
+  return fresh<T>(bits);
 }
 
-/// Threads a block may have, with so many packs a thread and much code around them or not: what registers allow.
+/// Threads a block may have whose threads hold so many packs, with much code around them or not: what registers
+/// allow.
 __host__ __device__ constexpr int row_threads(int packs, bool much) {
-  return packs >= 8 ? (much ? 384 : 512) : packs >= 2 || much ? 512 : 1024;
+  return packs > 8 || much ? 512 : 1024;
 }
 
 /// Elements between the last 16-byte boundary and `pointer`.
@@ -55,11 +59,9 @@ __device__ inline bool inside(long long at, long long n) {
 
 /// The pack of two neighbours that starts `by` elements into the first.
 template <typename T>
-__device__ inline RowPack<T> joined(const RowPack<T>& low, const RowPack<T>& high, int by) {
+__device__ inline RowPack<T> joined(const uint4& low, const uint4& high, int by) {
   constexpr int a_word = 4 / static_cast<int>(sizeof(T));
-  unsigned words[8];
-  memcpy(words, &low, 16);
-  memcpy(words + 4, &high, 16);
+  unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
   const int skip = by / a_word;
 #pragma unroll
   for (int i = 0; i < 6; ++i) {
@@ -81,22 +83,23 @@ __device__ inline RowPack<T> joined(const RowPack<T>& low, const RowPack<T>& hig
   return pack;
 }
 
-/// A row that is read at any element's place, k_pack elements at a time, all of them inside it: `load` for all
-/// packs first, so that the loads are in flight together, then `pack`. With EDGES that is two aligned loads, which
-/// never leave the row, shifted; without, one.
+/// A vector along the columns, such as weights, for rows that lie otherwise in their packs. Null stands for
+/// `unless` everywhere.
+///
+/// With EDGES a pack is two aligned loads, which never leave the vector, shifted; without, one. `load` for several
+/// packs first, so that the loads are in flight together, then `pack`.
 template <bool EDGES, typename T>
 class NearRow {
  public:
-  /// Packs to load ahead of their use: more would cost registers, and aligned loads need no help.
-  static constexpr int k_ahead = EDGES ? 2 : 1;
-
+  /// As bits: elements would be a register each where the compiler merges them with others.
   struct Loaded {
-    RowPack<T> low;
-    RowPack<T> high;
+    uint4 low;
+    uint4 high;
   };
 
-  __device__ NearRow(const T* row, long long n)
-      : m_row(row), m_n(n), m_safe(EDGES && n >= 2 * N ? head_of(row, n) : -1) {}
+  __device__ NearRow(const T* row, long long n, float unless)
+      : m_row(row), m_n(n), m_safe(EDGES && row != nullptr && n >= 2 * N ? head_of(row, n) : -1),
+        m_unless(from_float<T>(unless)) {}
 
   __device__ Loaded load(long long at) const {
     Loaded loaded;
@@ -105,13 +108,13 @@ class NearRow {
       const int shift = past_boundary(m_row + at);
       const long long start = at - shift;
       if (m_safe >= 0) {
-        loaded.low = load_pack<N>(m_row + (start >= 0 ? start : m_safe), 0);
+        loaded.low = bits(start >= 0 ? start : m_safe);
         if (shift != 0) {
-          loaded.high = load_pack<N>(m_row + (start + 2 * N <= m_n ? start + N : m_safe), 0);
+          loaded.high = bits(start + 2 * N <= m_n ? start + N : m_safe);
         }
       }
     } else {
-      loaded.low = load_pack<N>(m_row + at, 0);
+      loaded.low = bits(at);
     }
     return loaded;
   }
@@ -120,16 +123,28 @@ class NearRow {
     if constexpr (EDGES) {
       const int shift = past_boundary(m_row + at);
       if (m_safe < 0 || (shift != 0 && (at < shift || at - shift + 2 * N > m_n))) {
-        return load_any<N>(m_row + at);
+        return m_row != nullptr ? load_any<N>(m_row + at) : fresh<T>(filled());
       }
       return joined<T>(loaded.low, loaded.high, shift);
     } else {
-      return loaded.low;
+      return fresh<T>(loaded.low);
     }
   }
 
   __device__ RowPack<T> read(long long at) const {
-    return pack(load(at), at);
+    return pack(EDGES || given() ? load(at) : absent(), at);
+  }
+
+  __device__ bool given() const {
+    return m_row != nullptr;
+  }
+  /// What `load` is to give where the vector is null. With EDGES `load` itself copes.
+  __device__ Loaded absent() const {
+    return {filled(), filled()};
+  }
+
+  __device__ float element(long long at) const {
+    return to_float(m_row != nullptr ? m_row[at] : m_unless);
   }
 
  private:
@@ -137,6 +152,22 @@ class NearRow {
   const T* m_row;
   long long m_n;
   int m_safe;  ///< where a whole pack is, or -1
+  T m_unless;
+
+  __device__ uint4 bits(long long at) const {
+    return *reinterpret_cast<const uint4*>(m_row + at);
+  }
+
+  __device__ uint4 filled() const {
+    RowPack<T> pack;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      pack.value[i] = m_unless;
+    }
+    uint4 bits;
+    memcpy(&bits, &pack, 16);
+    return bits;
+  }
 };
 
 /// Stores a pack at any place with EDGES, else at one aligned to it.
@@ -149,98 +180,130 @@ __device__ inline void store_near(T* to, const Pack<T, N>& pack) {
   }
 }
 
-/// The ROWS neighbouring rows that a thread works on, and its share of them.
+/// The row that a thread works on, and its share of it.
 ///
-/// blockDim.x threads share a row, blockDim.y such groups are in a block, and each has ROWS rows. A thread's
-/// first KEEP packs of each row are `kept`: the caller holds them in registers; `rest` are those
-/// beyond. Rows past the end are empty, so that every thread reaches every barrier.
-template <typename T, int KEEP, int ROWS, bool EDGES>
+/// blockDim.x threads share a row, or, in a cluster, those of all its blocks; blockDim.y rows are in a block. With KEEP a
+/// thread keeps its packs in registers, at most KEEP: `kept`. With KEEP 0 every pass reads them again: `rest`. A
+/// row past the end is empty, so that every thread reaches every barrier.
+template <typename T, int KEEP, bool EDGES>
 struct RowTile {
-  long long first;        ///< row
-  long long packs[ROWS];  ///< in each row's body
-  int head[ROWS];         ///< elements before the body
-  int ends[ROWS];         ///< elements before and behind it
-  bool keep = true;       ///< false: all packs are `rest`
+  static constexpr int k_slots = KEEP > 0 ? KEEP : 1;  ///< of the arrays that hold kept packs
 
-  /// Rows first_row … of x, contiguous [rows, cols].
-  __device__ RowTile(const T* x, long long first_row, long long rows, long long cols)
-      : first(first_row) {
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      const bool there = first + i < rows;
-      head[i] = EDGES && there ? head_of(x + (first + i) * cols, cols) : 0;
-      packs[i] = there ? (cols - head[i]) / k_pack<T> : 0;
-      ends[i] = EDGES && there ? static_cast<int>(cols - packs[i] * k_pack<T>) : 0;
-    }
+  long long row;
+  long long start;  ///< of the row, in elements
+  long long packs;  ///< in the row's body
+  int head;         ///< elements before the body
+  int ends;         ///< elements before and behind it
+  unsigned lane;    ///< this thread's number among the row's
+  unsigned lanes;
+
+  /// Row nth of x, contiguous [rows, cols], whose elements begin at `begin`.
+  __device__ RowTile(const T* x, long long nth, long long begin, long long rows, long long cols)
+      : row(nth), start(begin), lane(cluster_rank() * blockDim.x + threadIdx.x),
+        lanes(cluster_blocks() * blockDim.x) {
+    const bool there = row < rows;
+    head = EDGES && there ? head_of(x + start, cols) : 0;
+    packs = there ? (cols - head) / k_pack<T> : 0;
+    ends = EDGES && there ? static_cast<int>(cols - packs * k_pack<T>) : 0;
   }
 
-  /// use(i, k, at): pack k of row first + i, which starts at the row's element `at`.
+  /// use(k, at): the thread's pack k, which starts at the row's element `at`.
   template <typename Use>
   __device__ void kept(Use use) const {
+    const unsigned few = KEEP > 0 ? static_cast<unsigned>(packs) : 0;
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-#pragma unroll
-      for (int k = 0; k < KEEP; ++k) {
-        const unsigned pack = threadIdx.x + k * blockDim.x;
-        if (keep && pack < packs[i]) {
-          use(i, k, static_cast<long long>(pack) * k_pack<T> + head[i]);
-        }
+    for (int k = 0; k < KEEP; ++k) {
+      const unsigned pack = lane + k * lanes;
+      if (pack < few) {
+        use(k, pack * k_pack<T> + head);
       }
     }
   }
 
-  /// PART packs at a time: ahead(i, slot, at) for each, slot < PART, then use(i, k, slot, at) for each.
+  /// PART packs at a time: ahead(slot, at) for each, slot < PART, then use(k, slot, at) for each.
   template <int PART, typename Ahead, typename Use>
   __device__ void kept_in_parts(Ahead ahead, Use use) const {
 #pragma unroll
     for (int part = 0; part < KEEP; part += PART) {
-      kept([&](int i, int k, long long at) {
+      kept([&](int k, unsigned at) {
         if (k >= part && k < part + PART) {
-          ahead(i, k - part, at);
+          ahead(k - part, at);
         }
       });
-      kept([&](int i, int k, long long at) {
+      kept([&](int k, unsigned at) {
         if (k >= part && k < part + PART) {
-          use(i, k, k - part, at);
+          use(k, k - part, at);
         }
       });
     }
   }
 
-  /// use(i, at); UNROLL packs together.
+  /// use(at), UNROLL packs together.
   template <int UNROLL, typename Use>
   __device__ void rest(Use use) const {
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
+    if constexpr (KEEP == 0) {
 #pragma unroll UNROLL
-      for (long long pack = threadIdx.x + (keep ? KEEP * blockDim.x : 0); pack < packs[i];
-           pack += blockDim.x) {
-        use(i, pack * k_pack<T> + head[i]);
+      for (long long pack = lane; pack < packs; pack += lanes) {
+        use(pack * k_pack<T> + head);
       }
     }
   }
 
-  /// use(i, c): an element of row first + i that is in no pack.
+  /// use(c): an element of the row that is in no pack.
   template <typename Use>
   __device__ void rim(Use use) const {
     if constexpr (EDGES) {
-#pragma unroll
-      for (int i = 0; i < ROWS; ++i) {
 #pragma unroll 1
-        for (int j = threadIdx.x; j < ends[i]; j += blockDim.x) {
-          use(i, j < head[i] ? j : j + packs[i] * k_pack<T>);
-        }
+      for (int j = lane; j < ends; j += lanes) {
+        use(j < head ? j : j + packs * k_pack<T>);
       }
     }
   }
 };
 
-/// Calls use(tile) for every tile of a matrix that falls to this thread, whatever the grid.
-template <typename T, int KEEP, int ROWS, bool EDGES, typename Use>
-__device__ inline void each_tile(const T* x, long long rows, long long cols, Use use) {
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.y * ROWS;
-  for (long long first = static_cast<long long>(blockIdx.x) * blockDim.y * ROWS; first < rows;
-       first += step) {
-    use(RowTile<T, KEEP, ROWS, EDGES>(x, first + threadIdx.y * ROWS, rows, cols));
+/// A NearRow's packs beside the kept ones of a tile. `ahead`, to be called before the row is reduced, starts all
+/// loads: their latency then passes with the row's. With EDGES, or many packs, that would cost too many registers:
+/// then they are read a few at a time, where they are used.
+template <typename T, int KEEP, bool EDGES>
+class NearPacks {
+ public:
+  static constexpr bool k_early = !EDGES && KEEP <= 4;
+  static constexpr int k_part = k_early ? (KEEP > 0 ? KEEP : 1) : 2;  ///< for kept_in_parts
+
+  __device__ explicit NearPacks(const NearRow<EDGES, T>& row) : m_row(row) {}
+
+  __device__ void ahead(const RowTile<T, KEEP, EDGES>& tile) {
+    if constexpr (k_early) {
+      if (m_row.given()) {
+        tile.kept([&](int k, unsigned at) { m_loaded[k] = m_row.load(at); });
+      } else {
+        tile.kept([&](int k, unsigned) { m_loaded[k] = m_row.absent(); });
+      }
+    }
+  }
+  __device__ void load(int slot, unsigned at) {
+    if constexpr (!k_early) {
+      m_loaded[slot] = EDGES || m_row.given() ? m_row.load(at) : m_row.absent();
+    }
+  }
+  __device__ RowPack<T> pack(int slot, unsigned at) const {
+    return m_row.pack(m_loaded[slot], at);
+  }
+
+ private:
+  const NearRow<EDGES, T>& m_row;
+  typename NearRow<EDGES, T>::Loaded m_loaded[k_part];
+};
+
+/// Calls use(tile) for every row of a matrix that falls to this thread, whatever the grid.
+template <typename T, int KEEP, bool EDGES, typename Use>
+__device__ inline void each_row(const T* x, long long rows, long long cols, Use use) {
+  const long long step = static_cast<long long>(gridDim.x / cluster_blocks()) * blockDim.y;
+  long long first = static_cast<long long>(blockIdx.x / cluster_blocks()) * blockDim.y;
+  // Carried along, so that nobody multiplies again wherever the place is needed.
+  long long start = (first + threadIdx.y) * cols;
+  for (; first < rows; first += step) {
+    use(RowTile<T, KEEP, EDGES>(x, first + threadIdx.y, start, rows, cols));
+    start += step * cols;
   }
 }

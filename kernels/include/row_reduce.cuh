@@ -1,58 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cluster.cuh"
 #include "vector.cuh"
 
 /// Combines a value of each thread of a row over that row and gives the result to all of them.
 ///
-/// A row is the blockDim.x threads that share a threadIdx.y: a power of two, at most 1024; blocks are whole
-/// warps. ROWS rows are reduced at once. Every thread of the block must call. The order depends on the
-/// block's shape only, so sums are reproducible.
-template <int ROWS>
+/// A row is the blockDim.x threads that share a threadIdx.y, a power of two below 32 or whole warps; in a cluster, those of all
+/// its blocks. Blocks are whole warps, a row at most 32 of them. Every thread of the cluster must call. The order
+/// depends on the block's and the cluster's shape only, so sums are reproducible.
 class RowReduce {
  public:
-  static constexpr int k_scratch = 2 * 32 * ROWS;  ///< floats of shared memory
+  static constexpr int k_scratch = 2 * 32;  ///< floats of shared memory
 
   __device__ explicit RowReduce(float* scratch) : m_scratch(scratch) {}
 
-  __device__ void sum(float (&value)[ROWS]) {
-    combine(value, 0.0F, [](float a, float b) { return a + b; });
+  __device__ float sum(float value) {
+    return combine(value, 0.0F, [](float a, float b) { return a + b; });
   }
   /// NaN is passed over.
-  __device__ void max(float (&value)[ROWS]) {
-    combine(value, -infinity(), [](float a, float b) { return fmaxf(a, b); });
+  __device__ float max(float value) {
+    return combine(value, -infinity(), [](float a, float b) { return fmaxf(a, b); });
   }
 
   template <typename Combine>
-  __device__ void combine(float (&value)[ROWS], float identity, Combine with) {
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      value[i] = in_warp(value[i], with);
-    }
-    const unsigned warps = blockDim.x / 32;
+  __device__ float combine(float value, float identity, Combine with) {
+    value = in_warp(value, with);
+    const unsigned blocks = cluster_blocks();
+    const unsigned warps = (blockDim.x + 31) / 32 * blocks;
     if (warps <= 1) {
-      return;
+      return value;
     }
     // Two halves in turn: who writes one half has passed the barrier behind all reads of it.
-    float* half = m_scratch + m_turn * 32 * ROWS;
+    float* mine = m_scratch + m_turn * 32 + threadIdx.y * warps;
     m_turn ^= 1U;
     const unsigned lane = threadIdx.x % 32;
-    float* mine = half + threadIdx.y * warps * ROWS;
-    if (lane == 0) {
+    if (blocks == 1) {
+      if (lane == 0) {
+        mine[threadIdx.x / 32] = value;
+      }
+      __syncthreads();
+    } else {
+      if (lane < blocks) {
+        float* slot = mine + cluster_rank() * (warps / blocks) + threadIdx.x / 32;
+        store_to_block(static_cast<unsigned>(__cvta_generic_to_shared(slot)), lane, value);
+      }
+      cluster_sync();
+    }
+    // Every so many lanes the same again: the fewest that are a power of two and hold all warps' values.
+    const unsigned nth = lane & ((2U << (31 - __clz(static_cast<int>(warps - 1)))) - 1);
+    value = nth < warps ? mine[nth] : identity;
 #pragma unroll
-      for (int i = 0; i < ROWS; ++i) {
-        mine[i * warps + threadIdx.x / 32] = value[i];
+    for (int offset = 16; offset > 0; offset /= 2) {
+      if (static_cast<unsigned>(offset) < warps) {
+        value = with(value, __shfl_xor_sync(k_all_lanes, value, offset));
       }
     }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      value[i] = lane < warps ? mine[i * warps + lane] : identity;
-#pragma unroll
-      for (int offset = 16; offset > 0; offset /= 2) {
-        value[i] = with(value[i], __shfl_xor_sync(k_all_lanes, value[i], offset));
-      }
-    }
+    return value;
   }
 
  private:
@@ -60,10 +64,18 @@ class RowReduce {
 
   template <typename Combine>
   __device__ static float in_warp(float value, Combine with) {
+    if (blockDim.x >= 32) {
 #pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const float other = __shfl_xor_sync(k_all_lanes, value, offset);
-      value = static_cast<unsigned>(offset) < blockDim.x ? with(value, other) : value;
+      for (int offset = 16; offset > 0; offset /= 2) {
+        value = with(value, __shfl_xor_sync(k_all_lanes, value, offset));
+      }
+    } else {
+#pragma unroll
+      for (int offset = 8; offset > 0; offset /= 2) {
+        if (static_cast<unsigned>(offset) < blockDim.x) {
+          value = with(value, __shfl_xor_sync(k_all_lanes, value, offset));
+        }
+      }
     }
     return value;
   }

@@ -107,18 +107,6 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-/// Sum of the squares of a pack's elements, in f32.
-template <typename T, int N>
-__device__ inline float sum_of_squares(const Pack<T, N>& pack) {
-  float sum = 0.0F;
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const float value = to_float(pack.value[i]);
-    sum += value * value;
-  }
-  return sum;
-}
-
 /// A pack's elements as floats.
 template <typename T, int N>
 __device__ inline void unpack(const Pack<T, N>& pack, float (&to)[N]) {
@@ -126,6 +114,30 @@ __device__ inline void unpack(const Pack<T, N>& pack, float (&to)[N]) {
   for (int i = 0; i < N; ++i) {
     to[i] = to_float(pack.value[i]);
   }
+}
+/// An instruction each: of a word's halves one is a shift away from its float, the other a mask.
+template <>
+__device__ inline void unpack<__nv_bfloat16, 8>(const Pack<__nv_bfloat16, 8>& pack, float (&to)[8]) {
+  unsigned words[4];
+  memcpy(words, &pack, sizeof words);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    to[2 * i] = __uint_as_float(words[i] << 16);
+    to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
+  }
+}
+
+/// Sum of the squares of a pack's elements, in f32.
+template <typename T, int N>
+__device__ inline float sum_of_squares(const Pack<T, N>& pack) {
+  float values[N];
+  unpack(pack, values);
+  float sum = 0.0F;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    sum += values[i] * values[i];
+  }
+  return sum;
 }
 
 /// Floats rounded to nearest even, two at once where the hardware can.

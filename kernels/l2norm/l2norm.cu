@@ -4,43 +4,37 @@
 #include "row_reference.cuh"
 
 /// y[r, c] = x[r, c] / sqrt(sum over c of x[r, c]^2 + eps). Threads and tunables: RowTile.
-template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1))
+template <typename T, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(row_threads(KEEP, EDGES), 1)
     l2norm(T* y, const T* x, long long rows, long long cols, float eps) {
+  using Tile = RowTile<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;
-  __shared__ float scratch[RowReduce<ROWS>::k_scratch];
-  RowReduce<ROWS> reduce(scratch);
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
 
-  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
-    const auto load = [&](int i, long long at) {
-      return load_pack<N>(x + (tile.first + i) * cols + at, 0);
-    };
-    RowPack<T> kept[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long at) { kept[i][k] = load(i, at); });
-    float sum[ROWS] = {};
-    tile.rim([&](int i, long long c) {
-      const float value = to_float(x[(tile.first + i) * cols + c]);
-      sum[i] += value * value;
-    });
-    tile.kept([&](int i, int k, long long) { sum[i] += sum_of_squares(kept[i][k]); });
-    tile.template rest<2>([&](int i, long long at) { sum[i] += sum_of_squares(load(i, at)); });
-    reduce.sum(sum);
+  each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
+    const T* in = x + tile.start;
+    T* out = y + tile.start;
+    RowPack<T> kept[Tile::k_slots];
+    tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
+    float sum = 0.0F;
+    tile.rim([&](long long c) { sum += to_float(in[c]) * to_float(in[c]); });
+    tile.kept([&](int k, unsigned) { sum += sum_of_squares(kept[k]); });
+    tile.template rest<4>([&](long long at) { sum += sum_of_squares(load_pack<N>(in + at, 0)); });
+    const float factor = rsqrtf(reduce.sum(sum) + eps);
 
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack) {
-      const float factor = rsqrtf(sum[i] + eps);
+    const auto finish = [&](long long at, const RowPack<T>& pack) {
       float result[N];
+      unpack(pack, result);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        result[j] = to_float(pack.value[j]) * factor;
+        result[j] *= factor;
       }
-      store_near<EDGES>(y + (tile.first + i) * cols + at, rounded<T, N>(result));
+      store_near<EDGES>(out + at, rounded<T, N>(result));
     };
-    tile.kept([&](int i, int k, long long at) { finish(i, at, fresh<T>(kept[i][k])); });
-    tile.template rest<1>([&](int i, long long at) { finish(i, at, load(i, at)); });
-    tile.rim([&](int i, long long c) {
-      const long long at = (tile.first + i) * cols + c;
-      y[at] = from_float<T>(to_float(x[at]) * rsqrtf(sum[i] + eps));
-    });
+    tile.kept([&](int k, unsigned at) { finish(at, fresh<T>(kept[k])); });
+    tile.template rest<4>([&](long long at) { finish(at, load_pack<N>(in + at, 0)); });
+    tile.rim([&](long long c) { out[c] = from_float<T>(to_float(in[c]) * factor); });
   });
 }
 

@@ -7,110 +7,91 @@
 /// counts as 1 and b as 0 where they are null. The variance is that of differences from the mean, so a
 /// large mean costs no digits. Threads and tunables: RowTile. Without EDGES all pointers are 16-byte aligned
 /// and cols is whole packs.
-template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1))
+template <typename T, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
     layernorm(T* y, const T* x, const T* __restrict__ w, const T* __restrict__ b, long long rows,
               long long cols, float eps) {
+  using Tile = RowTile<T, KEEP, EDGES>;
+  using Near = NearPacks<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;
-  __shared__ float scratch[RowReduce<ROWS>::k_scratch];
-  RowReduce<ROWS> reduce(scratch);
-  const NearRow<EDGES, T> weights(w, cols);
-  const NearRow<EDGES, T> biases(b, cols);
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
+  const NearRow<EDGES, T> weights(w, cols, 1.0F);
+  const NearRow<EDGES, T> biases(b, cols, 0.0F);
   const float share = 1.0F / static_cast<float>(cols);
 
-  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
-    const auto load = [&](int i, long long at) {
-      return load_pack<N>(x + (tile.first + i) * cols + at, 0);
-    };
-    const auto sum_up = [](const RowPack<T>& pack) {
-      float sum = 0.0F;
-#pragma unroll
-      for (int j = 0; j < N; ++j) {
-        sum += to_float(pack.value[j]);
-      }
-      return sum;
-    };
-    RowPack<T> kept[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long at) { kept[i][k] = load(i, at); });
-    float mean[ROWS] = {};
-    tile.rim([&](int i, long long c) { mean[i] += to_float(x[(tile.first + i) * cols + c]); });
-    tile.kept([&](int i, int k, long long) { mean[i] += sum_up(kept[i][k]); });
-    tile.template rest<2>([&](int i, long long at) { mean[i] += sum_up(load(i, at)); });
-    reduce.sum(mean);
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      mean[i] *= share;
-    }
+  each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
+    const T* in = x + tile.start;
+    T* out = y + tile.start;
+    RowPack<T> kept[Tile::k_slots];
+    tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
+    Near near_weights(weights);
+    Near near_biases(biases);
+    near_weights.ahead(tile);
+    near_biases.ahead(tile);
 
-    float squares[ROWS] = {};
-    const auto deviate = [&](int i, const RowPack<T>& pack) {
+    float sum = 0.0F;
+    const auto add_up = [&](const RowPack<T>& pack) {
+      float values[N];
+      unpack(pack, values);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        const float difference = to_float(pack.value[j]) - mean[i];
-        squares[i] += difference * difference;
+        sum += values[j];
       }
     };
-    tile.rim([&](int i, long long c) {
-      const float difference = to_float(x[(tile.first + i) * cols + c]) - mean[i];
-      squares[i] += difference * difference;
+    tile.rim([&](long long c) { sum += to_float(in[c]); });
+    tile.kept([&](int k, unsigned) { add_up(kept[k]); });
+    tile.template rest<4>([&](long long at) { add_up(load_pack<N>(in + at, 0)); });
+    const float mean = reduce.sum(sum) * share;
+
+    float squares = 0.0F;
+    const auto deviate = [&](const RowPack<T>& pack) {
+      float values[N];
+      unpack(pack, values);
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        const float difference = values[j] - mean;
+        squares += difference * difference;
+      }
+    };
+    tile.rim([&](long long c) {
+      const float difference = to_float(in[c]) - mean;
+      squares += difference * difference;
     });
-    tile.kept([&](int i, int k, long long) { deviate(i, fresh<T>(kept[i][k])); });
-    tile.template rest<2>([&](int i, long long at) { deviate(i, load(i, at)); });
-    reduce.sum(squares);
+    tile.kept([&](int k, unsigned) { deviate(fresh<T>(kept[k])); });
+    tile.template rest<4>([&](long long at) { deviate(load_pack<N>(in + at, 0)); });
+    const float factor = rsqrtf(reduce.sum(squares) * share + eps);
+    const float shift = -mean * factor;
 
-    const auto factor_of = [&](int i) {
-      return rsqrtf(squares[i] * share + eps);
-    };
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& weight,
+    const auto finish = [&](long long at, const RowPack<T>& pack, const RowPack<T>& weight,
                             const RowPack<T>& bias) {
-      const float factor = factor_of(i);
       float result[N];
+      float by[N];
+      float plus[N];
+      unpack(pack, result);
+      unpack(weight, by);
+      unpack(bias, plus);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        result[j] = (to_float(pack.value[j]) - mean[i]) * factor;
+        // An instruction fewer, and its rounding is lost in a 16-bit type's.
+        const float normal = sizeof(T) == 2 ? result[j] * factor + shift : (result[j] - mean) * factor;
+        result[j] = normal * by[j] + plus[j];
       }
-      if (w != nullptr) {
-#pragma unroll
-        for (int j = 0; j < N; ++j) {
-          result[j] *= to_float(weight.value[j]);
-        }
-      }
-      if (b != nullptr) {
-#pragma unroll
-        for (int j = 0; j < N; ++j) {
-          result[j] += to_float(bias.value[j]);
-        }
-      }
-      store_near<EDGES>(y + (tile.first + i) * cols + at, rounded<T, N>(result));
+      store_near<EDGES>(out + at, rounded<T, N>(result));
     };
-    using Near = NearRow<EDGES, T>;
-    typename Near::Loaded weight[ROWS][Near::k_ahead];
-    typename Near::Loaded bias[ROWS][Near::k_ahead];
-    tile.template kept_in_parts<Near::k_ahead>(
-        [&](int i, int slot, long long at) {
-          if (w != nullptr) {
-            weight[i][slot] = weights.load(at);
-          }
-          if (b != nullptr) {
-            bias[i][slot] = biases.load(at);
-          }
+    tile.template kept_in_parts<Near::k_part>(
+        [&](int slot, unsigned at) {
+          near_weights.load(slot, at);
+          near_biases.load(slot, at);
         },
-        [&](int i, int k, int slot, long long at) {
-          finish(i, at, fresh<T>(kept[i][k]),
-                 w != nullptr ? weights.pack(weight[i][slot], at) : kept[i][k],
-                 b != nullptr ? biases.pack(bias[i][slot], at) : kept[i][k]);
+        [&](int k, int slot, unsigned at) {
+          finish(at, fresh<T>(kept[k]), near_weights.pack(slot, at), near_biases.pack(slot, at));
         });
-    tile.template rest<1>([&](int i, long long at) {
-      const RowPack<T> pack = load(i, at);
-      finish(i, at, pack, w != nullptr ? weights.read(at) : pack,
-             b != nullptr ? biases.read(at) : pack);
+    tile.template rest<2>([&](long long at) {
+      finish(at, load_pack<N>(in + at, 0), weights.read(at), biases.read(at));
     });
-    tile.rim([&](int i, long long c) {
-      const long long at = (tile.first + i) * cols + c;
-      float result = (to_float(x[at]) - mean[i]) * factor_of(i);
-      result = w != nullptr ? result * to_float(w[c]) : result;
-      result = b != nullptr ? result + to_float(b[c]) : result;
-      y[at] = from_float<T>(result);
+    tile.rim([&](long long c) {
+      out[c] = from_float<T>((to_float(in[c]) - mean) * factor * weights.element(c) + biases.element(c));
     });
   });
 }

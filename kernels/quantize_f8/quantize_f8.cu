@@ -24,91 +24,111 @@ __device__ inline float scale_for(float largest) {
   return max_or_nan(largest / Float8<F>::k_largest, 1.175494351e-38F);
 }
 
-/// The ROWS blocks of a matrix that a thread works on: RowTile, for blocks of several rows.
-template <typename T, int KEEP, int ROWS, bool EDGES>
+/// Where a thread's packs lie in blocks of several rows: it goes from one to the next without dividing.
+struct BlockWalk {
+  long long down;       ///< row of the thread's first pack
+  long long right;      ///< and its place in that row, in packs
+  long long step_down;  ///< to the pack blockDim.x further
+  long long step_right;
+  long long row_packs;  ///< of a row, at most
+
+  __device__ explicit BlockWalk(long long packs) : row_packs(packs) {
+    // More packs than threads: all the same to these divisions, so that they are of 32 bits.
+    const unsigned few = static_cast<unsigned>(min(packs, 1LL << 20));
+    down = threadIdx.x / few;
+    right = threadIdx.x % few;
+    step_down = blockDim.x / few;
+    step_right = blockDim.x % few;
+  }
+
+  __device__ void next() {
+    down += step_down;
+    right += step_right;
+    if (right >= row_packs) {
+      right -= row_packs;
+      ++down;
+    }
+  }
+};
+
+/// The block of a matrix that a thread works on: RowTile, for blocks of several rows.
+template <typename T, int KEEP, bool EDGES>
 struct BlockTile {
   static constexpr int N = k_pack<T>;
   const T* x;
+  const BlockWalk& walk;
   long long cols;
-  long long height;
-  long long row_packs;     ///< of a row in a block, at most
-  long long first;         ///< block
-  long long origin[ROWS];  ///< of each block, in x
-  long long wide[ROWS];
-  long long high[ROWS];  ///< 0 past the last block
+  long long origin;  ///< in x
+  long long wide;
+  long long high;  ///< 0 past the last block
 
-  __device__ BlockTile(const T* matrix, long long first_block, long long rows, long long columns,
-                       long long block_height, long long block_width)
-      : x(matrix), cols(columns), height(block_height), first(first_block) {
-    const long long across = (cols + block_width - 1) / block_width;
-    const long long blocks = (rows + height - 1) / height * across;
-    row_packs = block_width >= N ? block_width / N : 1;
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      const long long block = first + i;
-      const long long down = across == 1 ? block : block / across;
-      const long long right = across == 1 ? 0 : block - down * across;
-      origin[i] = down * height * cols + right * block_width;
-      wide[i] = min(block_width, cols - right * block_width);
-      high[i] = block < blocks ? min(height, rows - down * height) : 0;
+  /// Block `block` of `blocks`, of which `across` lie side by side.
+  __device__ BlockTile(const T* matrix, const BlockWalk& w, long long block, long long blocks,
+                       long long across, long long rows, long long columns, long long height,
+                       long long width)
+      : x(matrix), walk(w), cols(columns) {
+    if (height == 1 && across * width == cols) {
+      origin = block * width;
+      wide = width;
+      high = block < blocks ? 1 : 0;
+      return;
     }
+    const long long down = block / across;
+    const long long right = block - down * across;
+    origin = down * height * cols + right * width;
+    wide = min(width, cols - right * width);
+    high = block < blocks ? min(height, rows - down * height) : 0;
   }
 
-  /// use(place): where in x pack `pack` of block i is, if it has that one.
+  /// use(place): where in x the pack at `at` is, if the block has it.
   template <typename Use>
-  __device__ void at_pack(int i, long long pack, Use use) const {
-    const long long down = height == 1 ? 0 : pack / row_packs;
-    const long long base = origin[i] + down * cols;
-    const int head = EDGES ? head_of(x + base, wide[i]) : 0;
-    const long long c = (pack - down * row_packs) * N + head;
-    if (!EDGES || c + N <= wide[i]) {
-      use(base + c);
+  __device__ void at_pack(const BlockWalk& at, Use use) const {
+    if (at.down < high) {
+      const long long base = origin + at.down * cols;
+      const long long c = at.right * N + (EDGES ? head_of(x + base, wide) : 0);
+      if (!EDGES || c + N <= wide) {
+        use(base + c);
+      }
     }
   }
 
-  /// use(i, k, place)
+  /// use(k, place)
   template <typename Use>
   __device__ void kept(Use use) const {
+    BlockWalk at = walk;
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-#pragma unroll
-      for (int k = 0; k < KEEP; ++k) {
-        const long long pack = threadIdx.x + k * blockDim.x;
-        if (pack < high[i] * row_packs) {
-          at_pack(i, pack, [&](long long place) { use(i, k, place); });
-        }
-      }
+    for (int k = 0; k < KEEP; ++k) {
+      at_pack(at, [&](long long place) { use(k, place); });
+      at.next();
     }
   }
 
-  /// use(i, place)
+  /// use(place)
   template <typename Use>
   __device__ void rest(Use use) const {
+    BlockWalk at = walk;
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
+    for (int k = 0; k < KEEP; ++k) {
+      at.next();
+    }
 #pragma unroll 1
-      for (long long pack = threadIdx.x + KEEP * blockDim.x; pack < high[i] * row_packs;
-           pack += blockDim.x) {
-        at_pack(i, pack, [&](long long place) { use(i, place); });
-      }
+    for (; at.down < high; at.next()) {
+      at_pack(at, use);
     }
   }
 
-  /// use(i, place): an element that is in no pack.
+  /// use(place): an element that is in no pack.
   template <typename Use>
   __device__ void rim(Use use) const {
     if constexpr (EDGES) {
-#pragma unroll
-      for (int i = 0; i < ROWS; ++i) {
 #pragma unroll 1
-        for (long long j = threadIdx.x; j < high[i] * 2 * N; j += blockDim.x) {
-          const long long base = origin[i] + j / (2 * N) * cols;
-          const int nth = static_cast<int>(j % (2 * N));
-          const int head = head_of(x + base, wide[i]);
-          const long long body = (wide[i] - head) / N * N;
-          if (nth < wide[i] - body) {
-            use(i, base + (nth < head ? nth : nth + body));
-          }
+      for (long long j = threadIdx.x; j < high * 2 * N; j += blockDim.x) {
+        const long long base = origin + j / (2 * N) * cols;
+        const int nth = static_cast<int>(j % (2 * N));
+        const int head = head_of(x + base, wide);
+        const long long body = (wide - head) / N * N;
+        if (nth < wide - body) {
+          use(base + (nth < head ? nth : nth + body));
         }
       }
     }
@@ -118,68 +138,64 @@ struct BlockTile {
 /// y[r, c] = f8(x[r, c] / s), s = scale[r / height, c / width] = the largest |x| of that block over the largest
 /// f8. A block with a NaN is all NaN; one with an infinity has scale infinity, zeros, and NaN for it.
 ///
-/// blockDim.x threads share a block, blockDim.y such groups are in a thread block, and each has ROWS blocks; a
-/// thread keeps its first KEEP packs of each in registers. Without EDGES x is 16-byte aligned, y to k_pack<T>
-/// bytes, width is whole packs and divides cols.
+/// There are `blocks` blocks, `across` side by side. blockDim.x threads share one, blockDim.y such groups are in a
+/// thread block; a thread keeps its first KEEP packs in registers. Without EDGES x is 16-byte aligned, y to
+/// k_pack<T> bytes, width is whole packs and divides cols.
 template <typename T, typename F, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP, EDGES), 1)
+__global__ void __launch_bounds__(row_threads(2 * KEEP, EDGES), 1)
     quantize_f8(F* y, float* scale, const T* x, long long rows, long long cols, long long height,
-                long long width) {
+                long long width, long long blocks, long long across) {
   constexpr int N = k_pack<T>;
-  constexpr int ROWS = 1;  // more were never faster
-  __shared__ float scratch[RowReduce<ROWS>::k_scratch];
-  RowReduce<ROWS> reduce(scratch);
-  const long long blocks = (rows + height - 1) / height * ((cols + width - 1) / width);
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.y * ROWS;
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
+  const BlockWalk walk(width >= N ? width / N : 1);
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
 
-  for (long long start = static_cast<long long>(blockIdx.x) * blockDim.y * ROWS; start < blocks;
+  for (long long start = static_cast<long long>(blockIdx.x) * blockDim.y; start < blocks;
        start += step) {
-    const BlockTile<T, KEEP, ROWS, EDGES> tile(x, start + threadIdx.y * ROWS, rows, cols, height,
-                                               width);
+    const long long block = start + threadIdx.y;
+    const BlockTile<T, KEEP, EDGES> tile(x, walk, block, blocks, across, rows, cols, height, width);
     const auto largest = [](const RowPack<T>& pack, float most) {
+      float values[N];
+      unpack(pack, values);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        most = max_or_nan(most, fabsf(to_float(pack.value[j])));
+        most = max_or_nan(most, fabsf(values[j]));
       }
       return most;
     };
-    RowPack<T> values[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long place) { values[i][k] = load_pack<N>(x + place, 0); });
-    float most[ROWS] = {};
-    tile.rim([&](int i, long long place) {
-      most[i] = max_or_nan(most[i], fabsf(to_float(x[place])));
-    });
-    tile.kept([&](int i, int k, long long) { most[i] = largest(values[i][k], most[i]); });
-    tile.rest([&](int i, long long place) {
-      most[i] = largest(load_pack<N>(x + place, 0), most[i]);
-    });
-    reduce.combine(most, 0.0F, [](float a, float b) { return max_or_nan(a, b); });
+    RowPack<T> values[KEEP];
+    tile.kept([&](int k, long long place) { values[k] = load_pack<N>(x + place, 0); });
+    float most = 0.0F;
+    tile.rim([&](long long place) { most = max_or_nan(most, fabsf(to_float(x[place]))); });
+    tile.kept([&](int k, long long) { most = largest(values[k], most); });
+    tile.rest([&](long long place) { most = largest(load_pack<N>(x + place, 0), most); });
+    most = reduce.combine(most, 0.0F, [](float a, float b) { return max_or_nan(a, b); });
 
-    const auto finish = [&](int i, long long place, const RowPack<T>& pack) {
-      const float factor = 1.0F / scale_for<F>(most[i]);
+    const float s = scale_for<F>(most);
+    const float factor = 1.0F / s;
+    const auto finish = [&](long long place, const RowPack<T>& pack) {
+      float values[N];
+      unpack(pack, values);
       Pack<F, N> result;
 #pragma unroll
       for (int j = 0; j < N; j += 2) {
-        const float2 pair = {to_float(pack.value[j]) * factor, to_float(pack.value[j + 1]) * factor};
+        const float2 pair = {values[j] * factor, values[j + 1] * factor};
         const __nv_fp8x2_storage_t bits =
             __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, Float8<F>::k_kind);
         memcpy(&result.value[j], &bits, 2);
       }
       store_near<EDGES>(y + place, result);
     };
-    tile.kept([&](int i, int k, long long place) { finish(i, place, fresh<T>(values[i][k])); });
-    tile.rest([&](int i, long long place) { finish(i, place, load_pack<N>(x + place, 0)); });
-    tile.rim([&](int i, long long place) {
-      const float value = to_float(x[place]) * (1.0F / scale_for<F>(most[i]));
+    tile.kept([&](int k, long long place) { finish(place, fresh<T>(values[k])); });
+    tile.rest([&](long long place) { finish(place, load_pack<N>(x + place, 0)); });
+    tile.rim([&](long long place) {
       const __nv_fp8_storage_t bits =
-          __nv_cvt_float_to_fp8(value, __NV_SATFINITE, Float8<F>::k_kind);
+          __nv_cvt_float_to_fp8(to_float(x[place]) * factor, __NV_SATFINITE, Float8<F>::k_kind);
       memcpy(&y[place], &bits, 1);
     });
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      if (threadIdx.x == 0 && tile.high[i] > 0) {
-        scale[tile.first + i] = scale_for<F>(most[i]);
-      }
+    if (threadIdx.x == 0 && tile.high > 0) {
+      scale[block] = s;
     }
   }
 }

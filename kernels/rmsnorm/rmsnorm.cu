@@ -6,95 +6,97 @@
 /// y[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * w[c]. h is x, or, with a residual, x + residual
 /// rounded to T, which is written over the residual. Threads and tunables: RowTile. Without EDGES x, y and w
 /// are 16-byte aligned and cols is whole packs; the residual may be misaligned in any case.
-template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1), KEEP == 1 && (EDGES || ROWS > 1) ? 1 : 0)
+template <typename T, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
     rmsnorm(T* y, const T* x, const T* __restrict__ w, T* residual, long long rows, long long cols,
             float eps) {
+  using Tile = RowTile<T, KEEP, EDGES>;
+  using Near = NearPacks<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;
-  __shared__ float scratch[RowReduce<ROWS>::k_scratch];
-  RowReduce<ROWS> reduce(scratch);
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
+  const NearRow<EDGES, T> weights(w, cols, 1.0F);
   const float share = 1.0F / static_cast<float>(cols);
-
-  // A residual that lies otherwise in its packs is right but slow: to hold both would cost registers.
-  const NearRow<EDGES, T> weights(w, cols);
+  // A residual that lies otherwise in its packs is read element by element: right, but slow.
   const bool alike = residual == nullptr || past_boundary(residual) == past_boundary(x);
 
-  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](RowTile<T, KEEP, ROWS, EDGES> tile) {
-    tile.keep = alike;
-    const auto offset = [&](int i) { return (tile.first + i) * cols; };
+  each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
+    const T* in = x + tile.start;
+    T* other = residual + tile.start;
+    T* out = y + tile.start;
     const auto added = [&](const RowPack<T>& a, const RowPack<T>& b) {
       float sum[N];
+      float more[N];
+      unpack(a, sum);
+      unpack(b, more);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        sum[j] = to_float(a.value[j]) + to_float(b.value[j]);
+        sum[j] += more[j];
       }
       return rounded<T, N>(sum);
     };
 
-    RowPack<T> kept[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long at) {
-      kept[i][k] = load_pack<N>(x + offset(i) + at, 0);
-    });
-    if (residual != nullptr) {
-      constexpr int k_more = 4 / ROWS;  // packs at once, for the registers' sake
-      RowPack<T> more[ROWS][k_more];
+    RowPack<T> kept[Tile::k_slots];
+    tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
+    Near near_weights(weights);
+    near_weights.ahead(tile);
+    if (residual != nullptr && alike) {
+      constexpr int k_more = 2;  // packs at once, for the registers' sake
+      RowPack<T> more[k_more];
       tile.template kept_in_parts<k_more>(
-          [&](int i, int slot, long long at) {
-            more[i][slot] = load_pack<N>(residual + offset(i) + at, 0);
-          },
-          [&](int i, int k, int slot, long long at) {
-            kept[i][k] = added(kept[i][k], more[i][slot]);
-            store_pack(residual + offset(i) + at, 0, kept[i][k]);
+          [&](int slot, unsigned at) { more[slot] = load_pack<N>(other + at, 0); },
+          [&](int k, int slot, unsigned at) {
+            kept[k] = added(kept[k], more[slot]);
+            store_pack(other + at, 0, kept[k]);
           });
+    } else if (residual != nullptr) {
+      tile.kept([&](int k, unsigned at) {
+        kept[k] = added(kept[k], load_any<N>(other + at));
+        store_any(other + at, kept[k]);
+      });
     }
-    float sum[ROWS] = {};
-    tile.rim([&](int i, long long c) {
-      float value = to_float(x[offset(i) + c]);
+    float sum = 0.0F;
+    tile.rim([&](long long c) {
+      float value = to_float(in[c]);
       if (residual != nullptr) {
-        const T both = from_float<T>(value + to_float(residual[offset(i) + c]));
-        residual[offset(i) + c] = both;
-        value = to_float(both);
+        other[c] = from_float<T>(value + to_float(other[c]));
+        value = to_float(other[c]);
       }
-      sum[i] += value * value;
+      sum += value * value;
     });
-    tile.kept([&](int i, int k, long long) { sum[i] += sum_of_squares(kept[i][k]); });
+    tile.kept([&](int k, unsigned) { sum += sum_of_squares(kept[k]); });
     if (residual == nullptr) {
-      tile.template rest<2>([&](int i, long long at) {
-        sum[i] += sum_of_squares(load_pack<N>(x + offset(i) + at, 0));
-      });
+      tile.template rest<4>([&](long long at) { sum += sum_of_squares(load_pack<N>(in + at, 0)); });
     } else {
-      tile.template rest<1>([&](int i, long long at) {
-        const RowPack<T> pack = added(load_pack<N>(x + offset(i) + at, 0),
-                                      load_any<N>(residual + offset(i) + at));
-        store_any(residual + offset(i) + at, pack);
-        sum[i] += sum_of_squares(pack);
+      tile.template rest<1>([&](long long at) {
+        const RowPack<T> pack = added(load_pack<N>(in + at, 0), load_any<N>(other + at));
+        store_any(other + at, pack);
+        sum += sum_of_squares(pack);
       });
     }
-    reduce.sum(sum);
+    const float factor = rsqrtf(reduce.sum(sum) * share + eps);
 
-    const auto factor_of = [&](int i) { return rsqrtf(sum[i] * share + eps); };
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& weight) {
-      const float factor = factor_of(i);
+    const auto finish = [&](long long at, const RowPack<T>& pack, const RowPack<T>& weight) {
       float result[N];
+      float by[N];
+      unpack(pack, result);
+      unpack(weight, by);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        result[j] = to_float(pack.value[j]) * factor * to_float(weight.value[j]);
+        result[j] *= factor * by[j];
       }
-      store_near<EDGES>(y + offset(i) + at, rounded<T, N>(result));
+      store_near<EDGES>(out + at, rounded<T, N>(result));
     };
-    using Weights = NearRow<EDGES, T>;
-    typename Weights::Loaded ahead[ROWS][Weights::k_ahead];
-    tile.template kept_in_parts<Weights::k_ahead>(
-        [&](int i, int slot, long long at) { ahead[i][slot] = weights.load(at); },
-        [&](int i, int k, int slot, long long at) {
-          finish(i, at, fresh<T>(kept[i][k]), weights.pack(ahead[i][slot], at));
+    tile.template kept_in_parts<Near::k_part>(
+        [&](int slot, unsigned at) { near_weights.load(slot, at); },
+        [&](int k, int slot, unsigned at) {
+          finish(at, fresh<T>(kept[k]), near_weights.pack(slot, at));
         });
-    const T* again = residual != nullptr ? residual : x;
-    tile.template rest<1>(
-        [&](int i, long long at) { finish(i, at, load_any<N>(again + offset(i) + at), weights.read(at)); });
-    tile.rim([&](int i, long long c) {
-      const float value = to_float(again[offset(i) + c]);
-      y[offset(i) + c] = from_float<T>(value * factor_of(i) * to_float(w[c]));
+    const T* again = residual != nullptr ? other : in;
+    tile.template rest<2>(
+        [&](long long at) { finish(at, load_any<N>(again + at), weights.read(at)); });
+    tile.rim([&](long long c) {
+      out[c] = from_float<T>(to_float(again[c]) * factor * weights.element(c));
     });
   });
 }

@@ -5,65 +5,64 @@
 
 /// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * w[c] * silu(g[r, c]). Threads and tunables:
 /// RowTile. Without EDGES all pointers are 16-byte aligned and cols is whole packs.
-template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1))
+template <typename T, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
     rmsnorm_gated(T* y, const T* x, const T* g, const T* __restrict__ w, long long rows,
                   long long cols, float eps) {
+  using Tile = RowTile<T, KEEP, EDGES>;
+  using Near = NearPacks<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;
-  __shared__ float scratch[RowReduce<ROWS>::k_scratch];
-  RowReduce<ROWS> reduce(scratch);
-  const NearRow<EDGES, T> weights(w, cols);
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
+  const NearRow<EDGES, T> weights(w, cols, 1.0F);
   const bool alike = !EDGES || past_boundary(g) == past_boundary(x);
   const float share = 1.0F / static_cast<float>(cols);
 
-  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
-    const auto offset = [&](int i) { return (tile.first + i) * cols; };
-    const auto load = [&](int i, long long at) {
-      return load_pack<N>(x + offset(i) + at, 0);
-    };
-    // Both are read before the reduction, so that no row waits for memory twice.
-    RowPack<T> kept[ROWS][KEEP];
-    RowPack<T> gates[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long at) { kept[i][k] = load(i, at); });
+  each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
+    const T* in = x + tile.start;
+    const T* gate = g + tile.start;
+    T* out = y + tile.start;
+    // All are read before the reduction, so that no row waits for memory twice.
+    RowPack<T> kept[Tile::k_slots];
+    RowPack<T> gates[Tile::k_slots];
+    tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
     if (alike) {
-      tile.kept([&](int i, int k, long long at) { gates[i][k] = load_pack<N>(g + offset(i) + at, 0); });
+      tile.kept([&](int k, unsigned at) { gates[k] = load_pack<N>(gate + at, 0); });
     } else {
-      tile.kept([&](int i, int k, long long at) { gates[i][k] = load_any<N>(g + offset(i) + at); });
+      tile.kept([&](int k, unsigned at) { gates[k] = load_any<N>(gate + at); });
     }
-    float sum[ROWS] = {};
-    tile.rim([&](int i, long long c) {
-      const float value = to_float(x[offset(i) + c]);
-      sum[i] += value * value;
-    });
-    tile.kept([&](int i, int k, long long) { sum[i] += sum_of_squares(kept[i][k]); });
-    tile.template rest<2>([&](int i, long long at) { sum[i] += sum_of_squares(load(i, at)); });
-    reduce.sum(sum);
+    Near near_weights(weights);
+    near_weights.ahead(tile);
+    float sum = 0.0F;
+    tile.rim([&](long long c) { sum += to_float(in[c]) * to_float(in[c]); });
+    tile.kept([&](int k, unsigned) { sum += sum_of_squares(kept[k]); });
+    tile.template rest<4>([&](long long at) { sum += sum_of_squares(load_pack<N>(in + at, 0)); });
+    const float factor = rsqrtf(reduce.sum(sum) * share + eps);
 
-    const auto factor_of = [&](int i) { return rsqrtf(sum[i] * share + eps); };
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack, const RowPack<T>& gate,
+    const auto finish = [&](long long at, const RowPack<T>& pack, const RowPack<T>& by,
                             const RowPack<T>& weight) {
-      const float factor = factor_of(i);
       float result[N];
+      float opening[N];
+      float scale[N];
+      unpack(pack, result);
+      unpack(by, opening);
+      unpack(weight, scale);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        result[j] = to_float(pack.value[j]) * factor * to_float(weight.value[j]) *
-                    silu(to_float(gate.value[j]));
+        result[j] = result[j] * factor * scale[j] * silu(opening[j]);
       }
-      store_near<EDGES>(y + offset(i) + at, rounded<T, N>(result));
+      store_near<EDGES>(out + at, rounded<T, N>(result));
     };
-    using Weights = NearRow<EDGES, T>;
-    typename Weights::Loaded ahead[ROWS][Weights::k_ahead];
-    tile.template kept_in_parts<Weights::k_ahead>(
-        [&](int i, int slot, long long at) { ahead[i][slot] = weights.load(at); },
-        [&](int i, int k, int slot, long long at) {
-          finish(i, at, fresh<T>(kept[i][k]), gates[i][k], weights.pack(ahead[i][slot], at));
+    tile.template kept_in_parts<Near::k_part>(
+        [&](int slot, unsigned at) { near_weights.load(slot, at); },
+        [&](int k, int slot, unsigned at) {
+          finish(at, fresh<T>(kept[k]), fresh<T>(gates[k]), near_weights.pack(slot, at));
         });
-    tile.template rest<1>([&](int i, long long at) {
-      finish(i, at, load(i, at), load_any<N>(g + offset(i) + at), weights.read(at));
+    tile.template rest<2>([&](long long at) {
+      finish(at, load_pack<N>(in + at, 0), load_any<N>(gate + at), weights.read(at));
     });
-    tile.rim([&](int i, long long c) {
-      const long long at = offset(i) + c;
-      y[at] = from_float<T>(to_float(x[at]) * factor_of(i) * to_float(w[c]) * silu(to_float(g[at])));
+    tile.rim([&](long long c) {
+      out[c] = from_float<T>(to_float(in[c]) * factor * weights.element(c) * silu(to_float(gate[c])));
     });
   });
 }

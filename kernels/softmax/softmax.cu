@@ -15,67 +15,59 @@ __device__ inline float exponential(float x) {
 
 /// y[r, c] = e^(x[r, c] - m) / sum over c of e^(x[r, c] - m), m the largest of row r. Threads and tunables:
 /// RowTile. A row with a NaN, with +infinity, or of -infinity only becomes NaN.
-template <typename T, int KEEP, int ROWS, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP* ROWS, EDGES || ROWS > 1))
+template <typename T, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(row_threads(KEEP, EDGES), 1)
     softmax(T* y, const T* x, long long rows, long long cols) {
+  using Tile = RowTile<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;
-  __shared__ float scratch[RowReduce<ROWS>::k_scratch];
-  RowReduce<ROWS> reduce(scratch);
+  __shared__ float scratch[RowReduce::k_scratch];
+  RowReduce reduce(scratch);
 
-  each_tile<T, KEEP, ROWS, EDGES>(x, rows, cols, [&](const RowTile<T, KEEP, ROWS, EDGES>& tile) {
-    const auto load = [&](int i, long long at) {
-      return load_pack<N>(x + (tile.first + i) * cols + at, 0);
-    };
-    const auto largest = [](const RowPack<T>& pack, float most) {
+  each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
+    const T* in = x + tile.start;
+    T* out = y + tile.start;
+    RowPack<T> kept[Tile::k_slots];
+    tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
+    float most = -infinity();
+    const auto raise = [&](const RowPack<T>& pack) {
+      float values[N];
+      unpack(pack, values);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        most = fmaxf(most, to_float(pack.value[j]));
+        most = fmaxf(most, values[j]);
       }
-      return most;
     };
-    RowPack<T> kept[ROWS][KEEP];
-    tile.kept([&](int i, int k, long long at) { kept[i][k] = load(i, at); });
-    float most[ROWS];
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      most[i] = -infinity();
-    }
-    tile.rim([&](int i, long long c) {
-      most[i] = fmaxf(most[i], to_float(x[(tile.first + i) * cols + c]));
-    });
-    tile.kept([&](int i, int k, long long) { most[i] = largest(kept[i][k], most[i]); });
-    tile.template rest<2>([&](int i, long long at) { most[i] = largest(load(i, at), most[i]); });
-    reduce.max(most);
+    tile.rim([&](long long c) { most = fmaxf(most, to_float(in[c])); });
+    tile.kept([&](int k, unsigned) { raise(kept[k]); });
+    tile.template rest<4>([&](long long at) { raise(load_pack<N>(in + at, 0)); });
+    most = reduce.max(most);
 
-    float sum[ROWS] = {};
-    const auto add_up = [&](int i, const RowPack<T>& pack) {
+    float sum = 0.0F;
+    const auto add_up = [&](const RowPack<T>& pack) {
+      float values[N];
+      unpack(pack, values);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        sum[i] += exponential<T>(to_float(pack.value[j]) - most[i]);
+        sum += exponential<T>(values[j] - most);
       }
     };
-    tile.rim([&](int i, long long c) {
-      sum[i] += exponential<T>(to_float(x[(tile.first + i) * cols + c]) - most[i]);
-    });
-    tile.kept([&](int i, int k, long long) { add_up(i, fresh<T>(kept[i][k])); });
-    tile.template rest<2>([&](int i, long long at) { add_up(i, load(i, at)); });
-    reduce.sum(sum);
+    tile.rim([&](long long c) { sum += exponential<T>(to_float(in[c]) - most); });
+    tile.kept([&](int k, unsigned) { add_up(fresh<T>(kept[k])); });
+    tile.template rest<4>([&](long long at) { add_up(load_pack<N>(in + at, 0)); });
+    const float factor = fast_reciprocal(reduce.sum(sum));
 
-    const auto finish = [&](int i, long long at, const RowPack<T>& pack) {
-      const float factor = fast_reciprocal(sum[i]);
+    const auto finish = [&](long long at, const RowPack<T>& pack) {
       float result[N];
+      unpack(pack, result);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        result[j] = exponential<T>(to_float(pack.value[j]) - most[i]) * factor;
+        result[j] = exponential<T>(result[j] - most) * factor;
       }
-      store_near<EDGES>(y + (tile.first + i) * cols + at, rounded<T, N>(result));
+      store_near<EDGES>(out + at, rounded<T, N>(result));
     };
-    tile.kept([&](int i, int k, long long at) { finish(i, at, fresh<T>(kept[i][k])); });
-    tile.template rest<1>([&](int i, long long at) { finish(i, at, load(i, at)); });
-    tile.rim([&](int i, long long c) {
-      const long long at = (tile.first + i) * cols + c;
-      y[at] = from_float<T>(exponential<T>(to_float(x[at]) - most[i]) * fast_reciprocal(sum[i]));
-    });
+    tile.kept([&](int k, unsigned at) { finish(at, fresh<T>(kept[k])); });
+    tile.template rest<4>([&](long long at) { finish(at, load_pack<N>(in + at, 0)); });
+    tile.rim([&](long long c) { out[c] = from_float<T>(exponential<T>(to_float(in[c]) - most) * factor); });
   });
 }
 

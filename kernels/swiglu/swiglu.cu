@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(512)
       continue;
     }
     const T* in = gate + row * stride;
-    const NearRow<EDGES, T> ups(up + row * stride, cols);
+    const NearRow<EDGES, T> ups(up + row * stride, cols, 0.0F);
     const int head = EDGES ? head_of(in, cols) : 0;
     const long long packs = (cols - head) / N;
     const long long first = (tile - band * stretches) * stretch + threadIdx.x;
@@ -40,9 +40,12 @@ __global__ void __launch_bounds__(512)
       if (pack < packs) {
         const RowPack<T> factors = ups.pack(ahead[k], pack * N + head);
         float result[N];
+        float by[N];
+        unpack(gates[k], result);
+        unpack(factors, by);
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          result[j] = silu(to_float(gates[k].value[j])) * to_float(factors.value[j]);
+          result[j] = silu(result[j]) * by[j];
         }
         store_near<EDGES>(y + row * cols + pack * N + head, rounded<T, N>(result));
       }
