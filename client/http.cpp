@@ -8,9 +8,14 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include <httplib.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <sys/stat.h>
 
 namespace cubinary::client {
 namespace {
@@ -40,6 +45,73 @@ std::string certificate_bundle() {
     }
   }
   return {};
+}
+
+struct FreeStore {
+  void operator()(X509_STORE* store) const { X509_STORE_free(store); }
+};
+using Store = std::unique_ptr<X509_STORE, FreeStore>;
+
+/// The certificates of a bundle, read once a process and once more when the file is another: a
+/// hundred of them cost milliseconds, and every connection needs them. Null where none can be read.
+Store trusted(const std::string& bundle) {
+  struct Kept {
+    std::string path;
+    timespec modified{};
+    off_t size = 0;
+    Store store;
+  };
+  // Leaked on purpose: connections may outlive static objects.
+  static std::mutex* const mutex = new std::mutex;
+  static Kept* const kept = new Kept;
+  struct stat info{};
+  if (::stat(bundle.c_str(), &info) != 0) {
+    return nullptr;
+  }
+  const std::lock_guard lock(*mutex);
+  const bool known = kept->store && kept->path == bundle && kept->size == info.st_size &&
+                     kept->modified.tv_sec == info.st_mtim.tv_sec &&
+                     kept->modified.tv_nsec == info.st_mtim.tv_nsec;
+  if (!known) {
+    Store read(X509_STORE_new());
+    if (!read || X509_STORE_load_file(read.get(), bundle.c_str()) != 1) {
+      ERR_clear_error();
+      return nullptr;
+    }
+    *kept = {bundle, info.st_mtim, info.st_size, std::move(read)};
+  }
+  X509_STORE_up_ref(kept->store.get());
+  return Store(kept->store.get());
+}
+
+/// A client of the library for `origin`, which is SourceName's and so well-formed.
+std::unique_ptr<httplib::ClientImpl> make_client(const std::string& origin) {
+  const auto scheme = origin.find("://");
+  std::string host = origin.substr(scheme + 3);
+  const bool tls = origin.starts_with("https");
+  int port = tls ? 443 : 80;
+  const auto bracket = host.find(']');
+  if (const auto colon = host.find(':', bracket == std::string::npos ? 0 : bracket);
+      colon != std::string::npos) {
+    port = static_cast<int>(std::strtol(host.c_str() + colon + 1, nullptr, 10));
+    host.resize(colon);
+  }
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (!tls) {
+    return std::make_unique<httplib::ClientImpl>(host, port);
+  }
+  auto client = std::make_unique<httplib::SSLClient>(host, port);
+  const std::string bundle = certificate_bundle();
+  if (Store store = trusted(bundle)) {
+    // Without certificates of its own, even none, it would read the system's for every connection.
+    client->load_ca_cert_store("\n", 1);
+    client->set_ca_cert_store(store.release());
+  } else if (!bundle.empty()) {
+    client->set_ca_cert_path(bundle);  // the library finds out, and says, what is wrong with it
+  }
+  return client;
 }
 
 HttpReply reply_from(const httplib::Response& response) {
@@ -83,22 +155,17 @@ std::string_view HttpReply::header(const std::string& name) const {
 }
 
 struct HttpConnection::Impl {
-  explicit Impl(const std::string& where) : origin(where), client(where) {
-    client.set_keep_alive(true);
-    client.set_follow_location(false);
-    client.set_path_encode(false);
-    client.set_decompress(false);
-    client.set_tcp_nodelay(true);
-    if (origin.starts_with("https://")) {
-      if (const auto bundle = certificate_bundle(); !bundle.empty()) {
-        client.set_ca_cert_path(bundle);
-      }
-    }
+  explicit Impl(const std::string& where) : origin(where), client(make_client(where)) {
+    client->set_keep_alive(true);
+    client->set_follow_location(false);
+    client->set_path_encode(false);
+    client->set_decompress(false);
+    client->set_tcp_nodelay(true);
   }
 
   std::mutex mutex;
   std::string origin;
-  httplib::Client client;
+  const std::unique_ptr<httplib::ClientImpl> client;
 };
 
 HttpConnection::HttpConnection(const std::string& origin) : m_impl(std::make_unique<Impl>(origin)) {
@@ -107,7 +174,7 @@ HttpConnection::~HttpConnection() = default;
 
 Result<HttpReply> HttpConnection::get(const HttpRequest& request) try {
   const std::lock_guard lock(m_impl->mutex);
-  httplib::Client& client = m_impl->client;
+  httplib::ClientImpl& client = *m_impl->client;
   const auto left = remaining(request.deadline);
   const auto late = [&] {
     return fail(ErrorCode::timeout, m_impl->origin + ": the deadline passed");

@@ -180,6 +180,21 @@ class Ways(Base):
         self.good(source=url, env={"SSL_CERT_FILE": certificate})
         self.bad(says="not trusted", source=url, cache=self.cache + "2", env={"SSL_CERT_FILE": ""})
 
+    def test_certificates_are_read_once(self):
+        """Not for each of several connections at once, nor the system's besides."""
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed")
+        url, certificate = self.tls(2)
+        log = os.path.join(self.dir, "strace")
+        self.good("--parallel", "4", source=url, env={"SSL_CERT_FILE": certificate},
+                  prefix=("strace", "-f", "-qq", "-e", "trace=openat,connect", "-o", log))
+        with open(log, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertGreater(sum("sa_family=AF_INET" in line for line in lines), 1, "one connection shows nothing")
+        opened = [line for line in lines if "openat" in line and ("/certs" in line or ".pem" in line)]
+        self.assertEqual(sum(certificate in line for line in opened), 1, opened)
+        self.assertEqual(len(opened), 1, opened)
+
     def test_a_certificate_that_expired(self):
         if shutil.which("faketime") is None:
             self.skipTest("faketime is not installed")
