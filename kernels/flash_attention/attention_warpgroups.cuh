@@ -22,13 +22,14 @@ __device__ inline void copy_slabs(unsigned to, const T* from, long long stride, 
   const int row = static_cast<int>(threadIdx.x) / chunks;
   const int chunk = static_cast<int>(threadIdx.x) % chunks;
   const T* source = from + row * stride + chunk * 8;
+  const int left = rows - row;
   const unsigned even = to + slab_offset<ROWS>(row, chunk);
   // A pass of four rows swaps the halves of the swizzle's eight.
   const unsigned odd = rows_a_pass % 8 == 0 ? even : even ^ 64U;
 #pragma unroll
   for (int pass = 0; pass < passes; ++pass) {
     copy_async<16>((pass % 2 == 0 ? even : odd) + pass * rows_a_pass * 128, source,
-                   row + pass * rows_a_pass < rows);
+                   pass * rows_a_pass < left);
     source += rows_a_pass * stride;
   }
 }
