@@ -116,14 +116,18 @@ __device__ inline void unpack(const Pack<T, N>& pack, float (&to)[N]) {
   }
 }
 /// An instruction each: of a word's halves one is a shift away from its float, the other a mask.
-template <>
-__device__ inline void unpack<__nv_bfloat16, 8>(const Pack<__nv_bfloat16, 8>& pack, float (&to)[8]) {
-  unsigned words[4];
-  memcpy(words, &pack, sizeof words);
+template <int N>
+__device__ inline void unpack(const Pack<__nv_bfloat16, N>& pack, float (&to)[N]) {
+  if constexpr (N == 1) {
+    to[0] = to_float(pack.value[0]);
+  } else {
+    unsigned words[N / 2];
+    memcpy(words, &pack, sizeof words);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
+    for (int i = 0; i < N / 2; ++i) {
+      to[2 * i] = __uint_as_float(words[i] << 16);
+      to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
+    }
   }
 }
 
@@ -140,33 +144,40 @@ __device__ inline float sum_of_squares(const Pack<T, N>& pack) {
   return sum;
 }
 
+/// Two floats rounded to nearest even, in a word.
+template <typename T>
+__device__ inline unsigned rounded_pair(float low, float high);
+template <>
+__device__ inline unsigned rounded_pair<__nv_bfloat16>(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  unsigned word;
+  memcpy(&word, &pair, sizeof word);
+  return word;
+}
+template <>
+__device__ inline unsigned rounded_pair<__half>(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  unsigned word;
+  memcpy(&word, &pair, sizeof word);
+  return word;
+}
+
 /// Floats rounded to nearest even, two at once where the hardware can.
 template <typename T, int N>
 __device__ inline Pack<T, N> rounded(const float (&from)[N]) {
   Pack<T, N> pack;
+  if constexpr (sizeof(T) == 2 && N > 1) {
+    unsigned words[N / 2];
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    pack.value[i] = from_float<T>(from[i]);
-  }
-  return pack;
-}
-template <>
-__device__ inline Pack<__nv_bfloat16, 8> rounded<__nv_bfloat16, 8>(const float (&from)[8]) {
-  Pack<__nv_bfloat16, 8> pack;
+    for (int i = 0; i < N / 2; ++i) {
+      words[i] = rounded_pair<T>(from[2 * i], from[2 * i + 1]);
+    }
+    memcpy(&pack, words, sizeof words);
+  } else {
 #pragma unroll
-  for (int i = 0; i < 8; i += 2) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(from[i], from[i + 1]);
-    memcpy(&pack.value[i], &pair, sizeof pair);
-  }
-  return pack;
-}
-template <>
-__device__ inline Pack<__half, 8> rounded<__half, 8>(const float (&from)[8]) {
-  Pack<__half, 8> pack;
-#pragma unroll
-  for (int i = 0; i < 8; i += 2) {
-    const __half2 pair = __floats2half2_rn(from[i], from[i + 1]);
-    memcpy(&pack.value[i], &pair, sizeof pair);
+    for (int i = 0; i < N; ++i) {
+      pack.value[i] = from_float<T>(from[i]);
+    }
   }
   return pack;
 }

@@ -273,20 +273,36 @@ __global__ void __launch_bounds__(D)
     return;
   }
   const int used = (length + part - 1) / part;
-  const float* my_stats = stats + at * parts * 2;
-  const float minus_infinity = __int_as_float(0xff800000);
-  float most = minus_infinity;
-  for (int i = 0; i < used; ++i) {
-    most = fmaxf(most, my_stats[i * 2]);
+  const auto* my_stats = reinterpret_cast<const float2*>(stats) + at * parts;
+  const float* my_sums = sums + at * parts * D + threadIdx.x;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // Every warp finds the maximum and the total, a lane a part; then all sums are read together.
+  float most = __int_as_float(0xff800000);
+  for (int i = lane; i < used; i += 32) {
+    most = fmaxf(most, my_stats[i].x);
   }
-  const float shift = most == minus_infinity ? 0.0F : -most;
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, offset));
+  }
+  const float shift = most == __int_as_float(0xff800000) ? 0.0F : -most;
   float sum = 0.0F;
   float all = 0.0F;
-#pragma unroll 4
-  for (int i = 0; i < used; ++i) {
-    const float share = fast_exp2(my_stats[i * 2] + shift);
-    all += share * my_stats[i * 2 + 1];
-    sum += share * sums[(at * parts + i) * D + threadIdx.x];
+  for (int begin = 0; begin < used; begin += 32) {
+    float share = 0.0F;
+    if (begin + lane < used) {
+      const float2 stat = my_stats[begin + lane];
+      share = fast_exp2(stat.x + shift);
+      all += share * stat.y;
+    }
+#pragma unroll 8
+    for (int i = 0; i < min(32, used - begin); ++i) {
+      sum += __shfl_sync(0xffffffffU, share, i) * my_sums[static_cast<long long>(begin + i) * D];
+    }
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    all += __shfl_xor_sync(0xffffffffU, all, offset);
   }
   o[at * D + threadIdx.x] = from_float<T>(sum / all);
 }
