@@ -7,15 +7,13 @@
 #include <cctype>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include <httplib.h>
-#include <openssl/err.h>
-#include <openssl/x509_vfy.h>
-#include <sys/stat.h>
+
+#include "client/certificates.hpp"
 
 namespace cubinary::client {
 namespace {
@@ -30,58 +28,6 @@ constexpr std::chrono::milliseconds k_connect{10'000};
 std::chrono::milliseconds remaining(Deadline deadline) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(deadline -
                                                                std::chrono::steady_clock::now());
-}
-
-/// A statically linked OpenSSL knows one distribution's folder only.
-std::string certificate_bundle() {
-  if (const char* named = std::getenv("SSL_CERT_FILE"); named != nullptr && *named != '\0') {
-    return named;
-  }
-  for (const char* path : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-                           "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) {
-      return path;
-    }
-  }
-  return {};
-}
-
-struct FreeStore {
-  void operator()(X509_STORE* store) const { X509_STORE_free(store); }
-};
-using Store = std::unique_ptr<X509_STORE, FreeStore>;
-
-/// The certificates of a bundle, read once a process and once more when the file is another: a
-/// hundred of them cost milliseconds, and every connection needs them. Null where none can be read.
-Store trusted(const std::string& bundle) {
-  struct Kept {
-    std::string path;
-    timespec modified{};
-    off_t size = 0;
-    Store store;
-  };
-  // Leaked on purpose: connections may outlive static objects.
-  static std::mutex* const mutex = new std::mutex;
-  static Kept* const kept = new Kept;
-  struct stat info{};
-  if (::stat(bundle.c_str(), &info) != 0) {
-    return nullptr;
-  }
-  const std::lock_guard lock(*mutex);
-  const bool known = kept->store && kept->path == bundle && kept->size == info.st_size &&
-                     kept->modified.tv_sec == info.st_mtim.tv_sec &&
-                     kept->modified.tv_nsec == info.st_mtim.tv_nsec;
-  if (!known) {
-    Store read(X509_STORE_new());
-    if (!read || X509_STORE_load_file(read.get(), bundle.c_str()) != 1) {
-      ERR_clear_error();
-      return nullptr;
-    }
-    *kept = {bundle, info.st_mtim, info.st_size, std::move(read)};
-  }
-  X509_STORE_up_ref(kept->store.get());
-  return Store(kept->store.get());
 }
 
 /// A client of the library for `origin`, which is SourceName's and so well-formed.
@@ -104,7 +50,7 @@ std::unique_ptr<httplib::ClientImpl> make_client(const std::string& origin) {
   }
   auto client = std::make_unique<httplib::SSLClient>(host, port);
   const std::string bundle = certificate_bundle();
-  if (Store store = trusted(bundle)) {
+  if (CertificateStore store = trusted_certificates(bundle)) {
     // Without certificates of its own, even none, it would read the system's for every connection.
     client->load_ca_cert_store("\n", 1);
     client->set_ca_cert_store(store.release());
