@@ -28,6 +28,7 @@ using core::Result;
 namespace {
 
 constexpr std::uint64_t k_max_workload = 1U << 24U;
+constexpr std::string_view k_target_word = "target=";
 
 struct Options {
   builder::TuneOptions tune;
@@ -67,7 +68,8 @@ Result<void> add_assignment(const std::string& text, core::Shape& shape, core::T
                   text + "'");
 }
 
-/// Lines `KERNEL rows=64 cols=4096 T=bf16`; `#` begins a comment.
+/// Lines `KERNEL rows=64 cols=4096 T=bf16`, with `target=sm_90a` where one is meant; `#` begins a
+/// comment.
 Result<std::vector<builder::TuneWish>> read_workload(const std::string& file) {
   TRY_ASSIGN(const std::string text, core::read_text_file(file, k_max_workload));
   std::vector<builder::TuneWish> workload;
@@ -80,7 +82,9 @@ Result<std::vector<builder::TuneWish>> read_workload(const std::string& file) {
       continue;
     }
     for (std::string word; words >> word;) {
-      if (auto added = add_assignment(word, wish.shape, wish.types); !added) {
+      if (word.starts_with(k_target_word)) {
+        wish.target = word.substr(k_target_word.size());
+      } else if (auto added = add_assignment(word, wish.shape, wish.types); !added) {
         return fail(added.error().with_context(file + ":" + std::to_string(number)));
       }
     }

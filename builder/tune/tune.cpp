@@ -255,7 +255,8 @@ class Tuner {
     shape.insert(m_options.shape.begin(), m_options.shape.end());
     bool any = false;
     for (std::size_t group = 0; group < m_groups.size(); ++group) {
-      if (m_groups[group].manifest == &*manifest) {
+      if (m_groups[group].manifest == &*manifest &&
+          (wish.target.empty() || wish.target == m_groups[group].target)) {
         const std::vector<core::Types> found = types_of(m_groups[group], types);
         add_jobs(group, found, shape);
         any = any || !found.empty();
@@ -263,8 +264,9 @@ class Tuner {
     }
     if (!any) {
       return fail(ErrorCode::not_found, "nothing to tune: no candidate of the workload's " +
-                                            wish.kernel + " " + core::to_display(types) +
-                                            " is in the store for " + m_class.text());
+                                            wish.kernel + " " + wish.target + " " +
+                                            core::to_display(types) + " is in the store for " +
+                                            m_class.text());
     }
     return {};
   }

@@ -22,6 +22,7 @@ namespace cubinary::builder {
 /// A line of a workload: what to tune a kernel for. What it leaves open is as the manifest says.
 struct TuneWish {
   std::string kernel;
+  std::string target;  ///< empty: all that run on the device
   core::Types types;
   core::Shape shape;
 };

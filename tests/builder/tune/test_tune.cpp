@@ -321,8 +321,9 @@ TEST_CASE("a workload is tuned in its order, each job once, and nothing else") {
   TuneFixture f({"us=20", "us=30"});
   Recorder recorder;
   builder::TuneOptions options = quick_options();
-  options.workload = {
-      {"scale", {}, {{"n", 4096}}}, {"scale", {{"T", "f32"}}, {}}, {"scale", {}, {{"n", 4096}}}};
+  options.workload = {{"scale", {}, {}, {{"n", 4096}}},
+                      {"scale", "sm_90", {{"T", "f32"}}, {}},
+                      {"scale", {}, {}, {{"n", 4096}}}};
   const auto summary = run(f, options, recorder);
   CHECK(summary.jobs == 2);
   CHECK(summary.tuned == 2);
@@ -335,9 +336,10 @@ TEST_CASE("a workload is tuned in its order, each job once, and nothing else") {
     options.workload = {wish};
     return builder::tune(*ledger, options, recorder).error().message;
   };
-  CHECK_THAT(refusal({"scall", {}, {}}), ContainsSubstring("did you mean \"scale\"?"));
-  CHECK_THAT(refusal({"scale", {}, {{"m", 1}}}), ContainsSubstring("scale has no axis 'm'"));
-  CHECK_THAT(refusal({"scale", {{"T", "f16"}}, {}}), ContainsSubstring("T=f16"));
+  CHECK_THAT(refusal({"scall", {}, {}, {}}), ContainsSubstring("did you mean \"scale\"?"));
+  CHECK_THAT(refusal({"scale", {}, {}, {{"m", 1}}}), ContainsSubstring("scale has no axis 'm'"));
+  CHECK_THAT(refusal({"scale", {}, {{"T", "f16"}}, {}}), ContainsSubstring("T=f16"));
+  CHECK_THAT(refusal({"scale", "sm_90a", {}, {}}), ContainsSubstring("scale sm_90a"));
 }
 
 TEST_CASE("a small space is measured whole, and whoever may be the fastest runs off") {

@@ -109,6 +109,10 @@ class Kernel:
         self.types = manifest.get("types", {})
         self.axes = {name: axis["tune"] for name, axis in manifest["axes"].items()}
 
+    def tuned_for(self, line):
+        """The line, for the most specific of several targets: every device that runs one of them here runs that."""
+        return line if len(self.targets) < 2 else f"{line} target={max(self.targets, key=len)}"
+
     def lines(self, wanted):
         """A line a shape and types, of those whose first type is `wanted`, or is not when it begins with "!"."""
         first = next(iter(self.types), None)
@@ -117,7 +121,7 @@ class Kernel:
             if first and (named[first] == wanted.lstrip("!")) == wanted.startswith("!"):
                 continue
             for values in itertools.product(*self.axes.values()):
-                yield f"{self.name} {assignments({**named, **dict(zip(self.axes, values))})}"
+                yield self.tuned_for(f"{self.name} {assignments({**named, **dict(zip(self.axes, values))})}")
 
 
 class Run:
@@ -196,11 +200,12 @@ class Run:
         with open(self.path("gains.txt"), "w") as out:
             out.write("\n".join(lines) + "\n")
         tuned = {f"{row['kernel']} {assignments({**row['types'], **row['shape']})}" for row in rows}
+        done = [line for line in self.wanted if line.split(" target=")[0] in tuned]
         with open(self.path("covered.txt"), "w") as out:
             for line in self.wanted:
-                out.write(f"{'tuned' if line in tuned else 'LEFT '} {'bench' if line in benched else '     '} {line}\n")
-        print(f"of bench/catalogue {len(tuned & set(benched))} of {len(benched)} shapes are tuned, "
-              f"of all {len(tuned & set(self.wanted))} of {len(self.wanted)}")
+                out.write(f"{'tuned' if line in done else 'LEFT '} {'bench' if line in benched else '     '} {line}\n")
+        print(f"of bench/catalogue {len(set(done) & set(benched))} of {len(benched)} shapes are tuned, "
+              f"of all {len(done)} of {len(self.wanted)}")
         return len(rows)
 
     def release(self):
@@ -227,8 +232,8 @@ class Run:
         if shapes.returncode != 0:
             print("-- the shapes of bench/catalogue are not known:", (error.strip().splitlines() or [""])[-1])
             out = ""
-        names = {kernel.name for kernel in kernels}
-        benched = [line for line in out.splitlines() if line.split()[0] in names]
+        named = {kernel.name: kernel for kernel in kernels}
+        benched = [named[line.split()[0]].tuned_for(line) for line in out.splitlines() if line.split()[0] in named]
         try:
             reserve = 10 + (5 if self.options.layout else 0)
             self.tune("bench.txt", in_turn(benched), (self.left() - reserve) * 0.6)
