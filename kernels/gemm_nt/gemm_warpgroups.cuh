@@ -15,8 +15,7 @@ __device__ inline void multiply_by_warpgroups(unsigned char* shared, T* c, const
                                               const T* bias, const T* residual, int activation,
                                               long long m, long long n, long long k) {
   constexpr int groups = WARPS / 4;
-  constexpr int tiles = BM / groups / 64;  // of 64 rows, a warpgroup
-  static_assert(tiles * groups * 64 == BM, "a warpgroup computes whole tiles");
+  static_assert(groups * 64 == BM, "a warpgroup computes 64 rows");
   constexpr int bk = 64;  // 128 bytes: rows as the swizzle has them
   constexpr unsigned a_bytes = BM * bk * sizeof(T);
   constexpr unsigned stage_bytes = a_bytes + BN * bk * sizeof(T);
@@ -62,8 +61,8 @@ __device__ inline void multiply_by_warpgroups(unsigned char* shared, T* c, const
   }
   take_registers<groups == 2 ? 232 : 160>();
 
-  const int first_row = (warp / 4 - 1) * tiles * 64;
-  float sum[tiles][BN / 2] = {};
+  const int first_row = (warp / 4 - 1) * 64;
+  float sum[BN / 2] = {};
   unsigned last = 0;  // the barrier of the slice before
 #pragma unroll 1
   for (int slice = 0; slice < slices; ++slice) {
@@ -73,12 +72,8 @@ __device__ inline void multiply_by_warpgroups(unsigned char* shared, T* c, const
     warpgroup_fence();
 #pragma unroll
     for (int step = 0; step < bk / 16; ++step) {
-#pragma unroll
-      for (int i = 0; i < tiles; ++i) {
-        warpgroup_multiply<T, BN>(sum[i],
-                                  SlabOperand(stage_base + (first_row + i * 64) * 128 + step * 32),
-                                  SlabOperand(stage_base + a_bytes + step * 32));
-      }
+      warpgroup_multiply<T, BN>(sum, SlabOperand(stage_base + first_row * 128 + step * 32),
+                                SlabOperand(stage_base + a_bytes + step * 32));
     }
     warpgroup_commit();
     // The products of the slice before are done, so its stage is free.
@@ -90,10 +85,7 @@ __device__ inline void multiply_by_warpgroups(unsigned char* shared, T* c, const
     next_stage();
   }
   warpgroup_wait<0>();
-#pragma unroll
-  for (int i = 0; i < tiles; ++i) {
-    warpgroup_result(sum[i]);
-  }
+  warpgroup_result(sum);
 
   // The sums leave through the stages, when every warpgroup is done with them.
   block_barrier_wait(1, 128 * groups);
@@ -102,10 +94,7 @@ __device__ inline void multiply_by_warpgroups(unsigned char* shared, T* c, const
   float* strip = reinterpret_cast<float*>(shared) + (warp - 4) * 16 * (BN + 8);
   const Epilogue<T> epilogue{c, bias, residual, m, n, activation};
   const bool whole = epilogue.whole_chunks();
-#pragma unroll
-  for (int i = 0; i < tiles; ++i) {
-    store_rows<BN>(
-        strip, [&](int j, int e) { return sum[i][j * 4 + e]; }, epilogue,
-        row0 + first_row + i * 64 + warp % 4 * 16, column0, whole);
-  }
+  store_rows<BN>(
+      strip, [&](int j, int e) { return sum[j * 4 + e]; }, epilogue,
+      row0 + first_row + warp % 4 * 16, column0, whole);
 }
