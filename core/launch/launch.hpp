@@ -67,7 +67,7 @@ struct StepPlan {
   std::size_t step = 0;  ///< index into the table's steps and entry's symbols
   std::array<std::uint32_t, 3> grid{1, 1, 1};
   std::array<std::uint32_t, 3> block{1, 1, 1};
-  std::array<std::uint32_t, 3> cluster{0, 0, 0};  ///< zeros: none
+  std::array<std::uint32_t, 3> cluster{0, 0, 0};  ///< zeros: none, or of one block
   std::uint32_t dynamic_smem = 0;
   bool cooperative = false;
   bool empty = false;  ///< an empty grid: succeeds without a launch

@@ -179,8 +179,11 @@ class Planner {
     TRY(check_threads(plan.block, m_entry.symbols[index]));
     TRY_ASSIGN(plan.dynamic_smem, dynamic_smem(launch, m_entry.symbols[index]));
     if (!launch.cluster.empty()) {
-      TRY_ASSIGN(plan.cluster, dimensions(launch.cluster, "cluster", 1, k_max_cluster));
-      TRY(check_cluster(plan));
+      TRY_ASSIGN(const Dimensions cluster, dimensions(launch.cluster, "cluster", 1, k_max_cluster));
+      if (cluster != Dimensions{1, 1, 1}) {  // which is any block, on any silicon
+        plan.cluster = cluster;
+        TRY(check_cluster(plan));
+      }
     }
     return plan;
   }

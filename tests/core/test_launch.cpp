@@ -218,6 +218,9 @@ TEST_CASE("clusters divide the grid and need the silicon") {
   CHECK(contains(old.error().message, "sm_90 or later"));
   table.steps[0].launch.cluster = {expr("32")};
   CHECK_FALSE(plan(table, entry, shape(32, 1)));
+  table.steps[0].launch.cluster = {expr("1"), expr("1")};
+  const auto alone = plan_launch(table, entry, shape(5, 1), {}, target("sm_80"), {});
+  CHECK(alone.value().steps[0].cluster == Dimensions{0, 0, 0});
 }
 
 TEST_CASE("workspace parts are packed, aligned and cleared as asked") {
