@@ -247,8 +247,9 @@ Result<ToolkitVersion> read_toolkit(const View& parent) {
   TRY_ASSIGN(const View node, parent.at("toolkit"));
   TRY_ASSIGN(const std::string_view text, node.text());
   ToolkitVersion version;
-  const char* const end = text.data() + text.size();
-  const auto major = std::from_chars(text.data(), end, version.major);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto major = std::from_chars(begin, end, version.major);
   if (major.ec == std::errc() && major.ptr != end && *major.ptr == '.') {
     const auto minor = std::from_chars(major.ptr + 1, end, version.minor);
     if (minor.ec == std::errc() && minor.ptr == end && version.text() == text) {
