@@ -2,7 +2,6 @@
 #pragma once
 
 #include "barrier.cuh"
-#include "block_index.cuh"
 #include "exp2.cuh"
 #include "tensor_core.cuh"
 #include "vector.cuh"
@@ -35,7 +34,7 @@ __device__ inline void copy_slabs(unsigned to, const T* from, long long stride, 
 }
 
 /// What a warpgroup keeps of 64 queries: of two rows a thread, lane / 4 of its warp's 16 and 8 on.
-template <typename T, int D, int BN, int POLY>
+template <typename T, int D, int BN>
 struct Attended {
   float out[D / 2] = {};
   float highest[2] = {-infinity(), -infinity()};  ///< of scaled scores, base 2
@@ -79,7 +78,7 @@ struct Attended {
     }
   }
 
-  /// Scores become exponentials, with POLY > 0 every POLY-th by polynomial. A row's maximum is
+  /// Scores become exponentials. A row's maximum is
   /// raised only when it grew by 2^8: until then the exponentials stay small enough for f16, and
   /// nothing summed before needs scaling. Returns whether a row of this warp was raised.
   __device__ bool exponentials(float scale2) {
@@ -105,9 +104,7 @@ struct Attended {
       for (int i = half * 2; i < BN / 2; i += 4) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const float exponent = fmaf(score[i + e], scale2, shift);
-          score[i + e] = POLY > 0 && i / 4 % max(POLY, 1) == POLY - 1 ? fma_exp2(exponent)
-                                                                      : fast_exp2(exponent);
+          score[i + e] = fast_exp2(fmaf(score[i + e], scale2, shift));
           sum[e] += score[i + e];
         }
       }
@@ -134,7 +131,7 @@ struct Attended {
 /// 128 threads copy, and 128 more compute each 64 of a tile's 64 * GROUPS queries, BN keys at a
 /// time; pointers are aligned to 16 bytes. `shared`, aligned to 1024 bytes, holds (64 * GROUPS + 4
 /// * BN) * D * sizeof(T) bytes of queries, keys and values, and 128 of barriers.
-template <typename T, int D, int GROUPS, int BN, int POLY>
+template <typename T, int D, int GROUPS, int BN>
 __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* lse, const T* q,
                                             const T* k, const T* v, float scale, int causal,
                                             int batches, int q_len, int kv_len, int kv_heads,
@@ -150,22 +147,29 @@ __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* 
   const unsigned k_empty = q_full + 40;
   const unsigned v_empty = q_full + 56;
 
-  // The tiles of a head run together, since they read the same keys; the longest first, so that
-  // short ones fill the end.
-  const int q_tiles = (q_len + bm - 1) / bm;
-  const long long head_index = block_index() / q_tiles;
-  const int q0 = (q_tiles - 1 - static_cast<int>(block_index() % q_tiles)) * bm;
+  // Tiles of a head run together, since they read the same keys; where lengths differ, those of as
+  // many heads as have 4 MiB of keys and values, so that short tiles fill the end. The longest
+  // first.
+  constexpr int keys_together = (4 << 20) / (2 * D * static_cast<int>(sizeof(T)));
   const int heads = kv_heads * group;
-  if (head_index >= static_cast<long long>(batches) * heads) {
-    return;
-  }
-  const int head = static_cast<int>(head_index % heads);
-  const long long batch = head_index / heads;
+  const int all_heads = batches * heads;
+  const int q_tiles = (q_len + bm - 1) / bm;
+  const int together =
+      causal != 0 ? max(1, min(all_heads, keys_together / max(1, kv_len) * min(group, 1024))) : 1;
+  const int tile = static_cast<int>(blockIdx.x);
+  const int section = tile / (together * q_tiles) * together;
+  const int within = tile - section * q_tiles;
+  const int width = min(together, all_heads - section);
+  const int head_index = section + within % width;  // of all batches' heads
+  const int q0 = (q_tiles - 1 - within / width) * bm;
+  const int batch_index = head_index / heads;
+  const int head = head_index - batch_index * heads;
+  const long long batch = batch_index;
   const long long q_stride = static_cast<long long>(heads) * D;
   const long long kv_stride = static_cast<long long>(kv_heads) * D;
   const long long first_query = (batch * q_len + q0) * q_stride + head * D;
   const long long first_key = batch * kv_len * kv_stride + head / group * D;
-  const long long first_lse = head_index * q_len + q0;
+  const long long first_lse = static_cast<long long>(head_index) * q_len + q0;
   const int rows = q_len - q0;
   const int more = causal != 0 ? 1 : 0;  // keys that each query sees beyond the one before
   const int ahead = causal != 0 ? q0 + kv_len - q_len + 1 : kv_len;  // that the first one sees
@@ -218,7 +222,7 @@ __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* 
   const int warp_row = member * 64 + warp % 4 * 16;
   const int row = warp_row + lane / 4;  // and 8 on
   const SlabOperand queries(q_tile + member * 64 * 128);
-  Attended<T, D, BN, POLY> held;
+  Attended<T, D, BN> held;
   const auto start_scores = [&](int i) {
     held.template start_scores<bm>(queries, SlabOperand(k_tiles + stage(i) * tile_bytes));
   };
