@@ -74,9 +74,10 @@ class Build {
     TRY(expect_times());
     const unsigned most =
         m_options.jobs != 0 ? m_options.jobs : std::max(1U, std::thread::hardware_concurrency());
-    const auto jobs = static_cast<unsigned>(std::min<std::size_t>(most, m_tasks.size()));
+    const auto jobs =
+        static_cast<unsigned>(std::min<std::size_t>(most, m_tasks.size() + m_new_artifacts.size()));
     m_observer.planned(m_plan.candidates.size(), m_to_compile, jobs);
-    if (!m_tasks.empty()) {
+    if (jobs != 0) {
       TRY(compile(jobs));
     }
     if (!m_summary.stopped) {
@@ -112,7 +113,7 @@ class Build {
     for (PlannedCandidate& planned : m_plan.candidates) {
       const auto found = known.find(planned.key);
       if (!planned.known && found != known.end()) {
-        planned.known = store::CandidateState{0, found->second};
+        planned.known = store::CandidateState{0, found->second, true};
       }
     }
     return {};
@@ -138,9 +139,14 @@ class Build {
       const PlannedCandidate& planned = m_plan.candidates[i];
       if (planned.known &&
           (planned.known->status == CandidateStatus::ok || !m_options.retry_failed)) {
-        if (planned.known->status == CandidateStatus::ok &&
-            planned.variant.role == store::CandidateRole::kernel) {
-          m_usable.insert(place_of(planned));
+        if (planned.known->status == CandidateStatus::ok) {
+          if (planned.variant.role == store::CandidateRole::kernel) {
+            m_usable.insert(place_of(planned));
+          }
+          // The build that made it never ended, and may not have packed it.
+          if (!planned.known->current) {
+            m_new_artifacts.insert(place_of(planned));
+          }
         }
         m_ids[i] = planned.known->id;
         ++m_summary.skipped;
@@ -217,6 +223,11 @@ class Build {
     m_alone_cpu = thread_cpu_seconds();
     const auto began = steady_clock::now();
     Crew crew({m_store, m_plan, m_tasks, dictionaries, jobs, m_options});
+    for (const Place& place : m_new_artifacts) {
+      if (!m_outstanding.contains(place)) {
+        crew.repack(place);
+      }
+    }
     BuildProgress progress;
     progress.total = m_to_compile;
     std::vector<TaskResult> waiting;
@@ -415,9 +426,9 @@ class Build {
   std::vector<CompileTask> m_tasks;
   std::size_t m_to_compile = 0;
   std::map<Place, std::size_t> m_outstanding;  ///< candidates to compile
-  std::set<Place> m_new_artifacts;
-  double m_alone_cpu = 0;    ///< of this thread while no worker works
-  std::set<Place> m_usable;  ///< kernels and targets with a config that compiled
+  std::set<Place> m_new_artifacts;             ///< with artifacts that may be unpacked
+  double m_alone_cpu = 0;                      ///< of this thread while no worker works
+  std::set<Place> m_usable;                    ///< kernels and targets with a config that compiled
   BuildSummary m_summary;
 };
 

@@ -244,13 +244,14 @@ Result<CandidateId> put_candidate(Writer& writer, const Candidate& candidate) {
 Result<std::optional<CandidateState>> find_candidate(const Reader& reader,
                                                      const core::Digest& build_key) {
   TRY_ASSIGN(Statement row,
-             reader.connection().query("SELECT id, status FROM candidate WHERE build_key = ?1",
-                                       build_key));
+             reader.connection().query(
+                 "SELECT id, status, current FROM candidate WHERE build_key = ?1", build_key));
   TRY_ASSIGN(const bool found, row.step());
   if (!found) {
     return std::nullopt;
   }
-  return CandidateState{row.integer(0), static_cast<CandidateStatus>(row.integer(1))};
+  return CandidateState{row.integer(0), static_cast<CandidateStatus>(row.integer(1)),
+                        row.integer(2) != 0};
 }
 
 Result<void> set_current(Writer& writer, std::string_view kernel, std::string_view target,

@@ -87,6 +87,7 @@ struct Candidate {
 struct CandidateState {
   CandidateId id = 0;
   CandidateStatus status = CandidateStatus::ok;
+  bool current = true;  ///< what its kernel's inputs said when a build of it last ended
 };
 /// By build key; fast enough for 10,000 look-ups in well under 0.1 s.
 [[nodiscard]] core::Result<std::optional<CandidateState>> find_candidate(

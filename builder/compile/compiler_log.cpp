@@ -20,9 +20,10 @@ struct WayOut {
   std::string_view sign;
   std::string_view advice;
 };
-constexpr std::array<WayOut, 5> k_nvrtc_ways_out = {{
+constexpr std::array<WayOut, 6> k_nvrtc_ways_out = {{
     {"host functions are not allowed in JIT mode",
-     "mark it __device__, or set backend = \"nvcc\" in the manifest"},
+     "mark it __device__ (a generic lambda cannot be: flags = [\"-default-device\"]), or set "
+     "backend = \"nvcc\" in the manifest"},
     {"__host__ function is not allowed in JIT mode",
      "include the single header that is needed (<cub/block/block_reduce.cuh>, not <cub/cub.cuh>), "
      "or set backend = \"nvcc\" in the manifest"},
@@ -30,6 +31,9 @@ constexpr std::array<WayOut, 5> k_nvrtc_ways_out = {{
      "a byte order mark or another invisible character in a header stops NVRTC: remove it, or set "
      "backend = \"nvcc\" in the manifest"},
     {"Unresolved extern function", "define it in the sources: cubins are not linked with others"},
+    {"device-side kernel launch",
+     "launch it from the host, as a [[step]] of its own: cubins are not linked with the device "
+     "runtime"},
     {"cannot determine which instance of overloaded",
      "name one in the manifest's entry: static_cast<void(*)(double*)>(name)"},
 }};

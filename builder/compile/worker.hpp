@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,14 @@
 
 namespace cubinary::builder {
 
+/// What is done around each compilation, for measurements: it may change the job, and calls the
+/// other for the reply.
+using CompileStep = std::function<CompileReply(const CompileJob&)>;
+using AroundCompile = std::function<CompileReply(const CompileJob&, const CompileStep& compile)>;
+
 /// The worker's side: answers compile jobs read from standard input until it is closed. Returns the
 /// process's exit status. The process must do nothing else.
-[[nodiscard]] int serve_compile_jobs();
+[[nodiscard]] int serve_compile_jobs(const AroundCompile& around = {});
 
 struct WorkerOptions {
   /// The program and arguments that end up in serve_compile_jobs; empty: this very program with the

@@ -10,11 +10,13 @@ import toolkits
 STYLES = harness.SOURCE / "tests" / "builder" / "styles"
 # style -> candidates a target
 BUILDS = {
-    "clusters": 1, "cub": 1, "globals": 3, "groups": 1, "hidden": 1, "host_code_nvcc": 1, "long_log": 1, "macros": 32,
-    "names": 16, "overloads": 1, "several": 1, "structs": 1,
+    "checked": 1, "clusters": 1, "cub": 1, "globals": 3, "groups": 1, "hidden": 1, "host_code_nvcc": 1, "long_log": 1,
+    "macros": 32, "meta": 4, "names": 16, "narrow": 1, "overloads": 1, "pipeline": 1, "ptx": 1, "radix": 1, "random": 1,
+    "several": 1, "structs": 1, "textures": 1, "wmma": 1,
 }  # fmt: skip
 REFUSED = {
     "host_code": 'backend = "nvcc"',
+    "launches": "launch it from the host, as a [[step]] of its own",
     "overloads_bare": "static_cast<void(*)(double*)>",
     "umbrella": "<cub/block/block_reduce.cuh>",
     "undefined": "without -rdc",

@@ -5,6 +5,7 @@ go away. CUBINARY_KILLS=1000 is the long run."""
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -104,6 +105,34 @@ class Kills(Faults):
         self.assertGreater(progressed, 0)
         print(f"{KILLS} kills, {progressed} with progress since the one before, {finished} builds went through", flush=True)
         self.finish()
+
+    def test_killed_before_it_packed(self):
+        """All was compiled and told, nothing packed: the next build, which has nothing to compile, packs it."""
+        manifest = self.folder / "kernel.toml"
+        manifest.write_text(re.sub(r"values = \[1, 2, 3.*?\]", "values = [1, 2, 3, 4, 5, 6]", manifest.read_text()))
+        self.candidates = 2 * 6 + 2
+        for number in range(20):
+            self.store = self.tmp / f"{number}.cubinary"
+            process = subprocess.Popen(self.command("--jobs", "1"), stdout=subprocess.PIPE, text=True)
+            told = 0
+            for line in process.stdout:
+                told += '"event":"candidate"' in line
+                if told == self.candidates:
+                    break
+            process.kill()
+            process.communicate()
+            if self.dictionaries() == 0:
+                break
+        else:
+            self.fail("20 builds had packed before they could be killed")
+        self.assertEqual(self.finish()["compiled"], 0)
+        packed = self.dictionaries()
+        self.assertGreater(packed, 0)
+        self.assertEqual(self.finish()["compiled"], 0)
+        self.assertEqual(self.dictionaries(), packed)
+
+    def dictionaries(self):
+        return self.cubinary("store", "stats", "--store", self.store, "--json").json()["dictionary_bytes"]
 
 
 class Disks(Faults):
