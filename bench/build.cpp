@@ -24,7 +24,7 @@
 #include "bench/build_throughput.hpp"
 #include "builder/compile/compile_task.hpp"
 #include "builder/compile/nvcc.hpp"
-#include "builder/compile/nvrtc.hpp"
+#include "builder/compile/worker.hpp"
 #include "core/base/parallel.hpp"
 #include "core/base/temporary_folder.hpp"
 
@@ -103,17 +103,15 @@ Result<Options> parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
-/// CPU time of the optimiser and the assembler in one compilation: its CPU time, times their share
-/// of the phases that NVRTC reports.
-Result<double> back_end_seconds(const builder::Nvrtc& nvrtc, builder::CompileJob job,
-                                const fs::path& report) {
-  job.options.push_back("-time=" + report.string());
-  const double before = cpu_seconds();
-  const builder::CompileReply reply = nvrtc.compile(job);
-  const double cpu = cpu_seconds() - before;
-  if (reply.status != builder::CompileReply::Status::ok) {
-    return core::fail(core::ErrorCode::compile_failed, "NVRTC: " + reply.message);
-  }
+/// Compiler CPU time, from the phases that NVRTC reports for each compilation of a build.
+struct Phases {
+  double all = 0;       ///< seconds
+  double back_end = 0;  ///< seconds of it in the optimiser and the assembler
+  std::size_t compilations = 0;
+};
+
+/// Shares of a compilation by NVRTC's report. Nothing in it: none.
+double back_end_share(const fs::path& report) {
   std::ifstream lines(report);
   double all = 0;
   double back = 0;
@@ -128,11 +126,43 @@ Result<double> back_end_seconds(const builder::Nvrtc& nvrtc, builder::CompileJob
     all += value;
     back += line.find("Frontend") == std::string::npos ? value : 0;
   }
-  fs::remove(report);
-  if (all <= 0) {
+  return all > 0 ? back / all : 0;
+}
+
+/// A build's worker that has NVRTC report its phases, and notes them in a file of its own in
+/// `folder`, a line a compilation: CPU seconds, and those of the back end.
+int serve_and_note(const fs::path& folder) {
+  const std::string name = std::to_string(getpid());
+  std::ofstream notes(folder / name);
+  const fs::path report = folder / (name + ".report");
+  return builder::serve_compile_jobs([&](const builder::CompileJob& job,
+                                         const builder::CompileStep& compile) {
+    builder::CompileJob noted = job;
+    noted.options.push_back("-time=" + report.string());
+    const double before = cpu_seconds();
+    builder::CompileReply reply = compile(noted);
+    const double cpu = cpu_seconds() - before;
+    notes << cpu << ' ' << cpu * back_end_share(report) << std::endl;  // it is killed, not asked
+    std::error_code ignored;
+    fs::remove(report, ignored);
+    return reply;
+  });
+}
+
+Result<Phases> read_phases(const fs::path& folder) {
+  Phases phases;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    std::ifstream notes(file.path());
+    for (double all = 0, back = 0; file.path().extension() != ".report" && notes >> all >> back;) {
+      phases.all += all;
+      phases.back_end += back;
+      ++phases.compilations;
+    }
+  }
+  if (phases.back_end <= 0) {
     return core::fail(core::ErrorCode::unsupported, "this NVRTC reports no phases");
   }
-  return cpu * back / all;
+  return phases;
 }
 
 /// Seconds of CPU time, summed over the kernels compared.
@@ -142,19 +172,25 @@ struct Costs {
 };
 
 Result<void> compare(const core::Manifest& manifest, const Options& options, const fs::path& folder,
-                     Costs& costs) {
+                     const fs::path& self, Costs& costs) {
   TRY_ASSIGN(store::Store store, store::Store::open(folder / (manifest.name + ".cubinary"),
                                                     {store::Access::write, true, "bench build"}));
   builder::BuildOptions build;
   build.folders = {manifest.path.parent_path()};
   build.targets = {*options.target};
   build.jobs = options.jobs;
+  const fs::path notes = folder / (manifest.name + ".phases");
+  fs::create_directory(notes);
+  build.worker.command = {self.string(), "worker", notes.string()};
   TRY_ASSIGN(const builder::Plan plan,
              builder::make_plan(store, {manifest}, {build.targets, build.toolkit, build.worker}));
   double before = cpu_seconds();
   bench::Silent silent;
   TRY_ASSIGN(const builder::BuildSummary summary, builder::build(store, build, silent));
   const double whole = cpu_seconds() - before;
+  TRY_ASSIGN(const Phases phases, read_phases(notes));
+  const double count = static_cast<double>(phases.compilations);
+  const double back_end = phases.back_end / count;
   const double ours = whole / static_cast<double>(std::max<std::uint64_t>(summary.compiled, 1));
 
   std::vector<builder::CompileJob> jobs;
@@ -164,16 +200,6 @@ Result<void> compare(const core::Manifest& manifest, const Options& options, con
   }
   if (chdir(jobs.front().folder.c_str()) != 0) {
     return core::fail(core::ErrorCode::io, "cannot enter " + jobs.front().folder);
-  }
-  double back_end = 0;
-  {
-    TRY_ASSIGN(const builder::Nvrtc nvrtc,
-               builder::Nvrtc::open(plan.kernels.front().toolkit.nvrtc));
-    TRY(back_end_seconds(nvrtc, jobs.front(), folder / "phases"));  // the first loads much else
-    for (const builder::CompileJob& job : jobs) {
-      TRY_ASSIGN(const double seconds, back_end_seconds(nvrtc, job, folder / "phases"));
-      back_end += seconds / static_cast<double>(jobs.size());
-    }
   }
   std::atomic<int> nothing = 0;
   before = cpu_seconds();
@@ -192,12 +218,14 @@ Result<void> compare(const core::Manifest& manifest, const Options& options, con
   TRY(compiled);
   const double theirs = (cpu_seconds() - before) / static_cast<double>(jobs.size());
   costs.ours += whole;
-  costs.back_end += back_end * static_cast<double>(summary.compiled);
+  costs.back_end += phases.back_end;
   std::printf(
-      "%-24s %4llu candidates  build %7.1f ms  optimiser and ptxas %7.1f ms, %.2fx  "
-      "nvcc %7.1f ms, 1/%.1f\n",
+      "%-24s %4llu candidates  build %7.1f ms = optimiser and ptxas %7.1f + front end %.1f + rest "
+      "%.1f: %.2fx  nvcc %7.1f ms, 1/%.1f (1/%.1f would be optimiser and ptxas alone)\n",
       manifest.name.c_str(), static_cast<unsigned long long>(summary.compiled), ours * 1e3,
-      back_end * 1e3, ours / back_end, theirs * 1e3, theirs / ours);
+      back_end * 1e3, (phases.all - phases.back_end) / count * 1e3,
+      (ours - phases.all / count) * 1e3, ours / back_end, theirs * 1e3, theirs / ours,
+      theirs / back_end);
   std::fflush(stdout);
   return {};
 }
@@ -215,10 +243,10 @@ Result<void> run(const Options& options, const fs::path& self) {
     return core::fail(core::ErrorCode::not_found, "no kernel of that name that NVRTC builds");
   }
   TRY_ASSIGN(const auto folder, core::TemporaryFolder::make({}, "cubinary-bench-"));
-  std::printf("CPU time a candidate, %zu sampled for optimiser, ptxas and nvcc\n", options.sample);
+  std::printf("CPU time a candidate, %zu sampled for nvcc\n", options.sample);
   Costs costs;
   for (const core::Manifest& manifest : manifests) {
-    TRY(compare(manifest, options, folder.path(), costs));
+    TRY(compare(manifest, options, folder.path(), self, costs));
   }
   std::printf("all of them: build / optimiser and ptxas %.2fx (bar 1.1x)\n",
               costs.ours / costs.back_end);
@@ -246,7 +274,7 @@ int main(int argc, char** argv) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments.front() == "worker") {
-    return builder::serve_compile_jobs();
+    return arguments.size() > 1 ? serve_and_note(arguments[1]) : builder::serve_compile_jobs();
   }
   if (!arguments.empty() && arguments.front() == "one-build") {
     arguments.erase(arguments.begin());

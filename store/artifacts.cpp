@@ -22,8 +22,9 @@ constexpr std::uint64_t k_max_artifact_bytes = 512U << 20U;
 /// Building waits for this, and it costs compilers' time: higher levels take a hundred times longer
 /// for a tenth of the bytes. What matters is the dictionary, and repack sees to that.
 constexpr int k_level = 3;
-/// A dictionary is packed once for all its artifacts: a few hundredths of what compiling them took.
-constexpr int k_dictionary_level = 17;
+/// A dictionary is packed once for all its artifacts: a hundredth of what compiling them took. 17
+/// is 2 % larger for a fifth less time, 19 is 1 % smaller for half as much again.
+constexpr int k_dictionary_level = 18;
 /// At most 1 MiB each where repack made them.
 constexpr std::size_t k_max_cached_dictionaries = 4;
 
