@@ -63,6 +63,9 @@ class ModelSearch : public Search {
         m_shuffled(space.size()) {
     std::iota(m_shuffled.begin(), m_shuffled.end(), ConfigIndex{0});
     shuffle(m_shuffled, m_random);
+    for (const ConfigIndex config : contrasts()) {
+      m_queue.push_back(config);
+    }
     for (std::size_t i = std::min(k_prior_start, m_trend.order.size()); i-- > 0;) {
       m_queue.push_back(m_trend.order[i]);
     }
@@ -78,6 +81,25 @@ class ModelSearch : public Search {
   }
 
  private:
+  /// What changes from one device to another is most often what a whole tunable is worth: for each,
+  /// the prior's best config with another value than its best one has. The least promising first.
+  [[nodiscard]] std::vector<ConfigIndex> contrasts() const {
+    std::vector<ConfigIndex> found;
+    for (std::size_t d = 0; m_trend.known() && !m_trend.order.empty() && d < space().dimensions();
+         ++d) {
+      const auto usual = space().point(m_trend.order.front())[d];
+      const auto other = std::ranges::find_if(
+          m_trend.order, [&](ConfigIndex config) { return space().point(config)[d] != usual; });
+      if (other != m_trend.order.end() && std::ranges::find(found, *other) == found.end()) {
+        found.push_back(*other);
+      }
+    }
+    std::ranges::sort(found, [&](ConfigIndex a, ConfigIndex b) {
+      return std::pair(m_trend.at(a), a) > std::pair(m_trend.at(b), b);
+    });
+    return found;
+  }
+
   std::optional<ConfigIndex> next() override {
     std::optional<ConfigIndex> config;
     while (!m_queue.empty() && !config) {

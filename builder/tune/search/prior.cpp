@@ -37,7 +37,9 @@ class PriorTable {
         m_shared.push_back(d);
       }
     }
-    if (m_shared.empty()) {
+    // What shares less is another kernel; what was fast there is chance here.
+    const std::size_t most = std::max(space.dimensions(), prior.points.front().config.size());
+    if (4 * m_shared.size() < 3 * most) {
       return;
     }
     double best = std::numeric_limits<double>::infinity();

@@ -22,7 +22,7 @@ struct Trend {
 };
 
 /// Tunables are matched by name, so that a prior of another version of the kernel helps with what
-/// they share. Priors that share no tunable say nothing.
+/// they share. Priors that share fewer than three in four tunables say nothing.
 [[nodiscard]] Trend make_trend(const SearchSpace& space, std::span<const SearchPrior> priors);
 
 }  // namespace cubinary::builder

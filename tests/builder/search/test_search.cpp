@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -334,6 +335,105 @@ TEST_CASE("A prior that is right is followed, one that is wrong is dropped") {
   SearchOptions other;
   other.priors.push_back({"another kernel", {{{{"STAGES", whole(2)}}, true, 5}}});
   CHECK(first_asks(space, other, 30) == first_asks(space, plain, 30));
+
+  // Nor does one that shares only some of its tunables.
+  SearchOptions partly;
+  partly.priors.push_back({"another kernel", {}});
+  for (ConfigIndex config = 0; config < space.size(); ++config) {
+    core::Config values = space.config(config);
+    const double time = time_of(values);
+    values.erase("MODE");
+    values.erase("UNROLL");
+    values.emplace("STAGES", std::int64_t{2});
+    partly.priors.front().points.push_back({values, true, time});
+  }
+  CHECK(first_asks(space, partly, 30) == first_asks(space, plain, 30));
+}
+
+TEST_CASE("After a prior's best, each tunable is tried at another value where the prior was fast") {
+  const SearchSpace space = make_space();
+  SearchOptions options;
+  options.priors.push_back({"another GPU", {}});
+  for (ConfigIndex config = 0; config < space.size(); ++config) {
+    const core::Config values = space.config(config);
+    options.priors.front().points.push_back({values, true, time_of(values)});
+  }
+  const auto asked = first_asks(space, options, 3 + 4);
+  const core::Config best = space.config(asked.front());
+  for (const auto& [name, value] : best) {
+    CAPTURE(name);
+    CHECK(std::ranges::any_of(
+        asked, [&](ConfigIndex config) { return space.config(config).at(name) != value; }));
+  }
+}
+
+TEST_CASE("Spaces without a shape: flat, a needle, noise, most of it failing, two configs, many") {
+  const SearchSpace space = make_space();
+  const auto run = [](const SearchSpace& over, std::size_t most, const auto& outcome) {
+    const auto search = Search::make(over);
+    for (std::size_t i = 0; i < most && !search->finished(); ++i) {
+      const auto asked = search->ask(1);
+      REQUIRE(asked.size() == 1);
+      search->tell(asked.front(), outcome(asked.front()));
+    }
+    REQUIRE(search->best());
+    return std::pair(*search->best(), search->settled());
+  };
+  // Flat: nothing to find, and that is seen.
+  CHECK(run(space, 100, [](ConfigIndex) { return SearchOutcome{Kind::ok, 10}; }).second);
+  // A needle nobody could guess is found when all was seen, not missed.
+  const SearchSpace small = make_small_space();
+  CHECK(run(small, small.size(), [](ConfigIndex config) {
+          return SearchOutcome{Kind::ok, config == 41 ? 1.0 : 100.0};
+        }).first == 41);
+  // A fifth of noise: the choice is still one of the good ones.
+  std::mt19937_64 random(3);
+  const auto noisy = run(space, 90, [&](ConfigIndex config) {
+    const double unit = static_cast<double>(random() >> 11U) * 0x1p-53;
+    return SearchOutcome{Kind::ok, time_of(space.config(config)) * (0.8 + 0.4 * unit)};
+  });
+  CHECK(time_of(space.config(noisy.first)) <= 130);
+  // Three of five fail.
+  const auto failing = run(space, 120, [&](ConfigIndex config) {
+    return config * 7 % 5 < 3 ? SearchOutcome{Kind::failed, 0}
+                              : SearchOutcome{Kind::ok, time_of(space.config(config))};
+  });
+  CHECK(time_of(space.config(failing.first)) <= 130);
+  // Two configs.
+  const auto two =
+      SearchSpace::make({{"V", {whole(1), whole(2)}, true}},
+                        std::vector<core::Config>{{{"V", whole(1)}}, {{"V", whole(2)}}});
+  REQUIRE(two.has_value());
+  CHECK(run(*two, 2, [](ConfigIndex config) {
+          return SearchOutcome{Kind::ok, config == 1 ? 1.0 : 2.0};
+        }).first == 1);
+  // 160,000 configs of which a handful is looked at.
+  std::vector<builder::SearchTunable> tunables;
+  for (const char* name : {"A", "B", "C", "D"}) {
+    tunables.push_back({name, {}, true});
+    for (std::int64_t value = 0; value < 20; ++value) {
+      tunables.back().values.push_back(whole(value));
+    }
+  }
+  std::vector<core::Config> configs;
+  for (std::int64_t i = 0; i < 160'000; ++i) {
+    configs.push_back({{"A", whole(i % 20)},
+                       {"B", whole(i / 20 % 20)},
+                       {"C", whole(i / 400 % 20)},
+                       {"D", whole(i / 8000)}});
+  }
+  const auto many = SearchSpace::make(std::move(tunables), configs);
+  REQUIRE(many.has_value());
+  const auto distance = [&](ConfigIndex config) {
+    double sum = 0;
+    for (const auto value : many->point(config)) {
+      sum += std::abs(static_cast<double>(value) - 12) / 20;
+    }
+    return 100 * (1 + sum);
+  };
+  const auto found =
+      run(*many, 60, [&](ConfigIndex config) { return SearchOutcome{Kind::ok, distance(config)}; });
+  CHECK(distance(found.first) <= 125);
 }
 
 TEST_CASE("A search that has seen the best settles long before it has seen everything") {
