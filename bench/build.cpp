@@ -107,7 +107,6 @@ Result<Options> parse(const std::vector<std::string>& arguments) {
 struct Phases {
   double all = 0;       ///< seconds
   double back_end = 0;  ///< seconds of it in the optimiser and the assembler
-  std::size_t compilations = 0;
 };
 
 /// Shares of a compilation by NVRTC's report. Nothing in it: none.
@@ -156,7 +155,6 @@ Result<Phases> read_phases(const fs::path& folder) {
     for (double all = 0, back = 0; file.path().extension() != ".report" && notes >> all >> back;) {
       phases.all += all;
       phases.back_end += back;
-      ++phases.compilations;
     }
   }
   if (phases.back_end <= 0) {
@@ -189,9 +187,9 @@ Result<void> compare(const core::Manifest& manifest, const Options& options, con
   TRY_ASSIGN(const builder::BuildSummary summary, builder::build(store, build, silent));
   const double whole = cpu_seconds() - before;
   TRY_ASSIGN(const Phases phases, read_phases(notes));
-  const double count = static_cast<double>(phases.compilations);
+  const auto count = static_cast<double>(std::max<std::uint64_t>(summary.compiled, 1));
   const double back_end = phases.back_end / count;
-  const double ours = whole / static_cast<double>(std::max<std::uint64_t>(summary.compiled, 1));
+  const double ours = whole / count;
 
   std::vector<builder::CompileJob> jobs;
   for (std::size_t i = 0; i < options.sample; ++i) {
