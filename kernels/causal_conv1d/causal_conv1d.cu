@@ -10,7 +10,7 @@
 /// starts together; blockDim.x threads lie along the channels, blockDim.y along time. All pointers are
 /// aligned to VEC elements, dim is whole packs.
 template <typename T, int WIDTH, int VEC, int TIME>
-__global__ void __launch_bounds__(VEC == 8 ? 128 : 256, VEC == 8 ? 3 : 2)
+__global__ void __launch_bounds__(256, 2)
     causal_conv1d(T* y, T* final_state, const T* __restrict__ x, const T* __restrict__ w,
                   const T* __restrict__ bias, const T* __restrict__ initial, long long batch,
                   long long seq, long long dim, int activate, int chunks) {
@@ -47,35 +47,16 @@ __global__ void __launch_bounds__(VEC == 8 ? 128 : 256, VEC == 8 ? 3 : 2)
     }
     const long long end = min(start + span, seq);
     long long t = start;
-    Pack<T, VEC> inputs[TIME];
-    const T* from = in + t * dim;
-    T* to = out + t * dim;
-    const auto fetch = [&](Pack<T, VEC>(&packs)[TIME]) {
+    for (; t + TIME <= end; t += TIME) {
+      Pack<T, VEC> inputs[TIME];
 #pragma unroll
       for (int i = 0; i < TIME; ++i) {
-        packs[i] = load_pack<VEC>(from, 0);
-        from += dim;
-      }
-    };
-    if (t + TIME <= end) {
-      fetch(inputs);
-    }
-    while (t + TIME <= end) {
-      // The next steps' loads are in flight while these are worked on.
-      Pack<T, VEC> next[TIME];
-      if (t + 2 * TIME <= end) {
-        fetch(next);
+        inputs[i] = load_pack<VEC>(in + (t + i) * dim, 0);
       }
 #pragma unroll
       for (int i = 0; i < TIME; ++i) {
-        store_pack(to, 0, taps.step(past, inputs[i], activate != 0));
-        to += dim;
+        store_pack(out + (t + i) * dim, 0, taps.step(past, inputs[i], activate != 0));
       }
-#pragma unroll
-      for (int i = 0; i < TIME; ++i) {
-        inputs[i] = next[i];
-      }
-      t += TIME;
     }
 #pragma unroll 1
     for (; t < end; ++t) {

@@ -34,10 +34,3 @@ __device__ inline float4 load_from_block(unsigned address, unsigned rank) {
                : "memory");
   return value;
 }
-
-/// Stores a float at `address` (a shared address of this block) in the block `rank`. It is seen after cluster_sync.
-__device__ inline void store_to_block(unsigned address, unsigned rank, float value) {
-  unsigned there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
-}

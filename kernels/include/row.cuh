@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cluster.cuh"
 #include "vector.cuh"
 
 // Rows of a matrix as 16-byte packs. With EDGES a row may start at any element and have any length: its body is
@@ -182,26 +181,22 @@ __device__ inline void store_near(T* to, const Pack<T, N>& pack) {
 
 /// The row that a thread works on, and its share of it.
 ///
-/// blockDim.x threads share a row, or, in a cluster, those of all its blocks; blockDim.y rows are in a block. With KEEP a
-/// thread keeps its packs in registers, at most KEEP: `kept`. With KEEP 0 every pass reads them again: `rest`. A
-/// row past the end is empty, so that every thread reaches every barrier.
+/// blockDim.x threads share a row, blockDim.y rows are in a block. With KEEP a thread keeps its packs in registers, at
+/// most KEEP: `kept`. With KEEP 0 every pass reads them again: `rest`. A row past the end is empty, so that every
+/// thread reaches every barrier.
 template <typename T, int KEEP, bool EDGES>
 struct RowTile {
   static constexpr int k_slots = KEEP > 0 ? KEEP : 1;  ///< of the arrays that hold kept packs
 
-  long long row;
   long long start;  ///< of the row, in elements
   long long packs;  ///< in the row's body
   int head;         ///< elements before the body
   int ends;         ///< elements before and behind it
-  unsigned lane;    ///< this thread's number among the row's
-  unsigned lanes;
 
   /// Row nth of x, contiguous [rows, cols], whose elements begin at `begin`.
   __device__ RowTile(const T* x, long long nth, long long begin, long long rows, long long cols)
-      : row(nth), start(begin), lane(cluster_rank() * blockDim.x + threadIdx.x),
-        lanes(cluster_blocks() * blockDim.x) {
-    const bool there = row < rows;
+      : start(begin) {
+    const bool there = nth < rows;
     head = EDGES && there ? head_of(x + start, cols) : 0;
     packs = there ? (cols - head) / k_pack<T> : 0;
     ends = EDGES && there ? static_cast<int>(cols - packs * k_pack<T>) : 0;
@@ -213,7 +208,7 @@ struct RowTile {
     const unsigned few = KEEP > 0 ? static_cast<unsigned>(packs) : 0;
 #pragma unroll
     for (int k = 0; k < KEEP; ++k) {
-      const unsigned pack = lane + k * lanes;
+      const unsigned pack = threadIdx.x + k * blockDim.x;
       if (pack < few) {
         use(k, pack * k_pack<T> + head);
       }
@@ -243,7 +238,7 @@ struct RowTile {
   __device__ void rest(Use use) const {
     if constexpr (KEEP == 0) {
 #pragma unroll UNROLL
-      for (long long pack = lane; pack < packs; pack += lanes) {
+      for (long long pack = threadIdx.x; pack < packs; pack += blockDim.x) {
         use(pack * k_pack<T> + head);
       }
     }
@@ -254,21 +249,21 @@ struct RowTile {
   __device__ void rim(Use use) const {
     if constexpr (EDGES) {
 #pragma unroll 1
-      for (int j = lane; j < ends; j += lanes) {
+      for (int j = threadIdx.x; j < ends; j += blockDim.x) {
         use(j < head ? j : j + packs * k_pack<T>);
       }
     }
   }
 };
 
-/// A NearRow's packs beside the kept ones of a tile. `ahead`, to be called before the row is reduced, starts all
-/// loads: their latency then passes with the row's. With EDGES, or many packs, that would cost too many registers:
-/// then they are read a few at a time, where they are used.
+/// A NearRow's packs beside the kept ones of a tile. Of few packs `ahead`, to be called before the row is reduced,
+/// starts all loads: their latency then passes with the row's. More would cost registers, and so rows in flight:
+/// they are read a few at a time, where they are used.
 template <typename T, int KEEP, bool EDGES>
 class NearPacks {
  public:
-  static constexpr bool k_early = !EDGES && KEEP <= 4;
-  static constexpr int k_part = k_early ? (KEEP > 0 ? KEEP : 1) : 2;  ///< for kept_in_parts
+  static constexpr bool k_early = !EDGES && KEEP <= 2;
+  static constexpr int k_part = k_early ? (KEEP > 0 ? KEEP : 1) : KEEP == 8 && !EDGES ? 1 : 2;  ///< for kept_in_parts
 
   __device__ explicit NearPacks(const NearRow<EDGES, T>& row) : m_row(row) {}
 
@@ -295,15 +290,20 @@ class NearPacks {
   typename NearRow<EDGES, T>::Loaded m_loaded[k_part];
 };
 
-/// Calls use(tile) for every row of a matrix that falls to this thread, whatever the grid.
+/// Calls use(tile) for every row of a matrix that falls to this thread, whatever the grid; with KEEP 8, whose registers
+/// have no room for a loop's, there is a block for every blockDim.y rows.
 template <typename T, int KEEP, bool EDGES, typename Use>
 __device__ inline void each_row(const T* x, long long rows, long long cols, Use use) {
-  const long long step = static_cast<long long>(gridDim.x / cluster_blocks()) * blockDim.y;
-  long long first = static_cast<long long>(blockIdx.x / cluster_blocks()) * blockDim.y;
+  long long first = static_cast<long long>(blockIdx.x) * blockDim.y;
   // Carried along, so that nobody multiplies again wherever the place is needed.
   long long start = (first + threadIdx.y) * cols;
-  for (; first < rows; first += step) {
+  if constexpr (KEEP == 8) {
     use(RowTile<T, KEEP, EDGES>(x, first + threadIdx.y, start, rows, cols));
-    start += step * cols;
+  } else {
+    const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
+    for (; first < rows; first += step) {
+      use(RowTile<T, KEEP, EDGES>(x, first + threadIdx.y, start, rows, cols));
+      start += step * cols;
+    }
   }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cluster.cuh"
 #include "vector.cuh"
 
 /// Combines a value of each thread of a row over that row and gives the result to all of them.
 ///
-/// A row is the blockDim.x threads that share a threadIdx.y, a power of two below 32 or whole warps; in a cluster, those of all
-/// its blocks. Blocks are whole warps, a row at most 32 of them. Every thread of the cluster must call. The order
-/// depends on the block's and the cluster's shape only, so sums are reproducible.
+/// A row is the blockDim.x threads that share a threadIdx.y, a power of two below 32 or whole warps; blocks are whole
+/// warps, at most 32. Every thread of the block must call. The order depends on the block's shape only, so sums are
+/// reproducible.
 class RowReduce {
  public:
   static constexpr int k_scratch = 2 * 32;  ///< floats of shared memory
@@ -26,8 +25,7 @@ class RowReduce {
   template <typename Combine>
   __device__ float combine(float value, float identity, Combine with) {
     value = in_warp(value, with);
-    const unsigned blocks = cluster_blocks();
-    const unsigned warps = (blockDim.x + 31) / 32 * blocks;
+    const unsigned warps = blockDim.x / 32;
     if (warps <= 1) {
       return value;
     }
@@ -35,18 +33,10 @@ class RowReduce {
     float* mine = m_scratch + m_turn * 32 + threadIdx.y * warps;
     m_turn ^= 1U;
     const unsigned lane = threadIdx.x % 32;
-    if (blocks == 1) {
-      if (lane == 0) {
-        mine[threadIdx.x / 32] = value;
-      }
-      __syncthreads();
-    } else {
-      if (lane < blocks) {
-        float* slot = mine + cluster_rank() * (warps / blocks) + threadIdx.x / 32;
-        store_to_block(static_cast<unsigned>(__cvta_generic_to_shared(slot)), lane, value);
-      }
-      cluster_sync();
+    if (lane == 0) {
+      mine[threadIdx.x / 32] = value;
     }
+    __syncthreads();
     // Every so many lanes the same again: the fewest that are a power of two and hold all warps' values.
     const unsigned nth = lane & ((2U << (31 - __clz(static_cast<int>(warps - 1)))) - 1);
     value = nth < warps ? mine[nth] : identity;

@@ -5,7 +5,7 @@
 
 /// y[r, c] = x[r, c] / sqrt(sum over c of x[r, c]^2 + eps). Threads and tunables: RowTile.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP, EDGES), 1)
+__global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     l2norm(T* y, const T* x, long long rows, long long cols, float eps) {
   using Tile = RowTile<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;

@@ -8,7 +8,7 @@
 /// large mean costs no digits. Threads and tunables: RowTile. Without EDGES all pointers are 16-byte aligned
 /// and cols is whole packs.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
+__global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     layernorm(T* y, const T* x, const T* __restrict__ w, const T* __restrict__ b, long long rows,
               long long cols, float eps) {
   using Tile = RowTile<T, KEEP, EDGES>;

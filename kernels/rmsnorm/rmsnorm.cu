@@ -7,7 +7,7 @@
 /// rounded to T, which is written over the residual. Threads and tunables: RowTile. Without EDGES x, y and w
 /// are 16-byte aligned and cols is whole packs; the residual may be misaligned in any case.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
+__global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 : 1024, 1)
     rmsnorm(T* y, const T* x, const T* __restrict__ w, T* residual, long long rows, long long cols,
             float eps) {
   using Tile = RowTile<T, KEEP, EDGES>;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
     Near near_weights(weights);
     near_weights.ahead(tile);
     if (residual != nullptr && alike) {
-      constexpr int k_more = 2;  // packs at once, for the registers' sake
+      constexpr int k_more = KEEP == 8 ? 1 : 2;  // packs at once, for the registers' sake
       RowPack<T> more[k_more];
       tile.template kept_in_parts<k_more>(
           [&](int slot, unsigned at) { more[slot] = load_pack<N>(other + at, 0); },

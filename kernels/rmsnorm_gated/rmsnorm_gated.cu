@@ -6,7 +6,7 @@
 /// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * w[c] * silu(g[r, c]). Threads and tunables:
 /// RowTile. Without EDGES all pointers are 16-byte aligned and cols is whole packs.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(3 * KEEP, EDGES), 1)
+__global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     rmsnorm_gated(T* y, const T* x, const T* g, const T* __restrict__ w, long long rows,
                   long long cols, float eps) {
   using Tile = RowTile<T, KEEP, EDGES>;

@@ -16,7 +16,7 @@ __device__ inline float exponential(float x) {
 /// y[r, c] = e^(x[r, c] - m) / sum over c of e^(x[r, c] - m), m the largest of row r. Threads and tunables:
 /// RowTile. A row with a NaN, with +infinity, or of -infinity only becomes NaN.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(KEEP, EDGES), 1)
+__global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     softmax(T* y, const T* x, long long rows, long long cols) {
   using Tile = RowTile<T, KEEP, EDGES>;
   constexpr int N = k_pack<T>;

@@ -6,7 +6,7 @@
 /// blockDim.x threads with KEEP packs each cover a stretch of a row, blockDim.y rows a block, any grid.
 /// Without EDGES all pointers are 16-byte aligned, cols and stride whole packs.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(512, EDGES ? 1 : 0)
     swiglu(T* y, const T* gate, const T* up, long long rows, long long cols, long long stride) {
   constexpr int N = k_pack<T>;
   const long long stretch = static_cast<long long>(KEEP) * blockDim.x;
