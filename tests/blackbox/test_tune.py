@@ -90,6 +90,20 @@ class CompileWhileMeasuring(harness.Case):
         again = self.tune(self.folder, "--json").json_lines()[-1]
         self.assertEqual((again["tuned"], again["measured"], again["compiled"]), (2, 14, 9))
 
+    def test_a_workload_is_what_is_tuned_and_in_which_order(self):
+        workload = self.tmp / "jobs"
+        workload.write_text("# the application's\ntwice n=4194304  # first\n\ntwice T=f32 n=4096 target=sm_90\n"
+                            "twice n=4194304\n")
+        lines = self.tune(self.folder, "--json", "--workload", workload).json_lines()
+        self.assertEqual((lines[-1]["jobs"], lines[-1]["tuned"]), (2, 2))
+        self.assertEqual([line["shape"]["n"] for line in lines if line["event"] == "tuned"], [4194304, 4096])
+        for text, says in (("twice n=many\n", "jobs:1: .*not 'n=many'"), ("# none\n", "names nothing to tune"),
+                           ("twice m=1\n", "has no axis 'm'"), ("twise\n", "did you mean \"twice\""),
+                           ("twice target=sm_120\n", "no candidate of the workload's twice sm_120")):
+            workload.write_text(text)
+            said = self.tune(self.folder, "--workload", workload, status=None).stderr
+            self.assertRegex(said, says)
+
     def test_what_cannot_be_done_is_said(self):
         self.refused("tune", self.folder, "--server", "http://127.0.0.1:1", status=2, says="must have the store itself")
         self.refused("tune", self.tmp / "none", "--store", self.store, status=1, says="no folder .*none")
