@@ -72,7 +72,7 @@ RawKernel raw_kernel(const core::Driver& cuda, const Problem& problem, const Ope
   }
   owner = value_or_throw("resolve", session->resolve(query));
   const core::LaunchPlan& plan = owner->plan();
-  if (plan.steps.size() != 1 || plan.workspace_bytes != 0 || plan.steps[0].cluster[0] != 0) {
+  if (plan.steps.size() != 1 || plan.workspace_bytes != 0) {
     throw CudaError(problem.kernel + " is not one plain launch any more: measure another kernel");
   }
   const auto current = value_or_throw("context", session->current_context(cuda));
@@ -134,11 +134,23 @@ int run() {
   }
 
   const Stream stream;
+  const core::StepPlan& step = by_hand.step;
+  core::cuda::LaunchAttribute cluster{};
+  cluster.id = core::cuda::k_launch_cluster;
+  std::ranges::copy(step.cluster, cluster.value.cluster);
+  const core::cuda::LaunchConfig config{{step.grid[0], step.grid[1], step.grid[2]},
+                                        {step.block[0], step.block[1], step.block[2]},
+                                        step.dynamic_smem,
+                                        stream.get(),
+                                        &cluster,
+                                        1};
   const auto raw = [&] {
-    const core::StepPlan& step = by_hand.step;
-    const int status = cuda.launch(by_hand.function, step.grid[0], step.grid[1], step.grid[2],
-                                   step.block[0], step.block[1], step.block[2], step.dynamic_smem,
-                                   stream.get(), by_hand.parameters.data(), nullptr);
+    const int status =
+        step.cluster[0] != 0
+            ? cuda.launch_ex(&config, by_hand.function, by_hand.parameters.data(), nullptr)
+            : cuda.launch(by_hand.function, step.grid[0], step.grid[1], step.grid[2], step.block[0],
+                          step.block[1], step.block[2], step.dynamic_smem, stream.get(),
+                          by_hand.parameters.data(), nullptr);
     if (status != 0) [[unlikely]] {
       driver().check(status, "cuLaunchKernel");
     }
