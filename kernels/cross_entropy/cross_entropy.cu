@@ -3,10 +3,10 @@
 #include "row_reduce.cuh"
 #include "row_reference.cuh"
 
-/// loss[r] = lse[r] - x[r, target[r]], lse[r] = log of the sum over c of e^x[r, c]; loss is 0 where the target
-/// is `ignore`, NaN where it is no column. `lse` may be null. One pass: each thread keeps the largest value it
-/// has met and the sum relative to it, over KEEP packs at a time. Without EDGES x is 16-byte aligned and cols
-/// is whole packs.
+/// loss[r] = lse[r] - x[r, target[r]], lse[r] = log of the sum over c of e^x[r, c]; loss is 0 where
+/// the target is `ignore`, NaN where it is no column. `lse` may be null. One pass: each thread
+/// keeps the largest value it has met and the sum relative to it, over KEEP packs at a time.
+/// Without EDGES x is 16-byte aligned and cols is whole packs.
 template <typename T, int KEEP, bool EDGES>
 __global__ void __launch_bounds__(1024, 1)
     cross_entropy(float* loss, float* lse, const T* __restrict__ x,

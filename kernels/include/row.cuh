@@ -3,9 +3,9 @@
 
 #include "vector.cuh"
 
-// Rows of a matrix as 16-byte packs. With EDGES a row may start at any element and have any length: its body is
-// the whole packs of the memory it lies in, its ends are the fewer than a pack's elements before and behind
-// them. Without, rows are whole packs.
+// Rows of a matrix as 16-byte packs. With EDGES a row may start at any element and have any length:
+// its body is the whole packs of the memory it lies in, its ends are the fewer than a pack's
+// elements before and behind them. Without, rows are whole packs.
 
 /// Elements of T in a pack of 16 bytes.
 template <typename T>
@@ -14,8 +14,9 @@ inline constexpr int k_pack = 16 / static_cast<int>(sizeof(T));
 template <typename T>
 using RowPack = Pack<T, k_pack<T>>;
 
-/// A pack as a value the compiler knows nothing of. Without it floats converted in one pass over kept
-/// packs stay in registers for the next: twice the registers for 16-bit types, to save a shift.
+/// A pack as a value the compiler knows nothing of. Without it floats converted in one pass over
+/// kept packs stay in registers for the next: twice the registers for 16-bit types, to save a
+/// shift.
 template <typename T>
 __device__ inline RowPack<T> fresh(uint4 bits) {
   if constexpr (sizeof(T) != 4) {
@@ -30,12 +31,6 @@ __device__ inline RowPack<T> fresh(const RowPack<T>& pack) {
   uint4 bits;
   memcpy(&bits, &pack, 16);
   return fresh<T>(bits);
-}
-
-/// Threads a block may have whose threads hold so many packs, with much code around them or not: what registers
-/// allow.
-__host__ __device__ constexpr int row_threads(int packs, bool much) {
-  return packs > 8 || much ? 512 : 1024;
 }
 
 /// Elements between the last 16-byte boundary and `pointer`.
@@ -82,11 +77,11 @@ __device__ inline RowPack<T> joined(const uint4& low, const uint4& high, int by)
   return pack;
 }
 
-/// A vector along the columns, such as weights, for rows that lie otherwise in their packs. Null stands for
-/// `unless` everywhere.
+/// A vector along the columns, such as weights, for rows that lie otherwise in their packs. Null
+/// stands for `unless` everywhere.
 ///
-/// With EDGES a pack is two aligned loads, which never leave the vector, shifted; without, one. `load` for several
-/// packs first, so that the loads are in flight together, then `pack`.
+/// With EDGES a pack is two aligned loads, which never leave the vector, shifted; without, one.
+/// `load` for several packs first, so that the loads are in flight together, then `pack`.
 template <bool EDGES, typename T>
 class NearRow {
  public:
@@ -97,7 +92,9 @@ class NearRow {
   };
 
   __device__ NearRow(const T* row, long long n, float unless)
-      : m_row(row), m_n(n), m_safe(EDGES && row != nullptr && n >= 2 * N ? head_of(row, n) : -1),
+      : m_row(row),
+        m_n(n),
+        m_safe(EDGES && row != nullptr && n >= 2 * N ? head_of(row, n) : -1),
         m_unless(from_float<T>(unless)) {}
 
   __device__ Loaded load(long long at) const {
@@ -134,13 +131,9 @@ class NearRow {
     return pack(EDGES || given() ? load(at) : absent(), at);
   }
 
-  __device__ bool given() const {
-    return m_row != nullptr;
-  }
+  __device__ bool given() const { return m_row != nullptr; }
   /// What `load` is to give where the vector is null. With EDGES `load` itself copes.
-  __device__ Loaded absent() const {
-    return {filled(), filled()};
-  }
+  __device__ Loaded absent() const { return {filled(), filled()}; }
 
   __device__ float element(long long at) const {
     return to_float(m_row != nullptr ? m_row[at] : m_unless);
@@ -153,9 +146,7 @@ class NearRow {
   int m_safe;  ///< where a whole pack is, or -1
   T m_unless;
 
-  __device__ uint4 bits(long long at) const {
-    return *reinterpret_cast<const uint4*>(m_row + at);
-  }
+  __device__ uint4 bits(long long at) const { return *reinterpret_cast<const uint4*>(m_row + at); }
 
   __device__ uint4 filled() const {
     RowPack<T> pack;
@@ -181,9 +172,9 @@ __device__ inline void store_near(T* to, const Pack<T, N>& pack) {
 
 /// The row that a thread works on, and its share of it.
 ///
-/// blockDim.x threads share a row, blockDim.y rows are in a block. With KEEP a thread keeps its packs in registers, at
-/// most KEEP: `kept`. With KEEP 0 every pass reads them again: `rest`. A row past the end is empty, so that every
-/// thread reaches every barrier.
+/// blockDim.x threads share a row, blockDim.y rows are in a block. With KEEP a thread keeps its
+/// packs in registers, at most KEEP: `kept`. With KEEP 0 every pass reads them again: `rest`. A row
+/// past the end is empty, so that every thread reaches every barrier.
 template <typename T, int KEEP, bool EDGES>
 struct RowTile {
   static constexpr int k_slots = KEEP > 0 ? KEEP : 1;  ///< of the arrays that hold kept packs
@@ -256,14 +247,16 @@ struct RowTile {
   }
 };
 
-/// A NearRow's packs beside the kept ones of a tile. Of few packs `ahead`, to be called before the row is reduced,
-/// starts all loads: their latency then passes with the row's. More would cost registers, and so rows in flight:
-/// they are read a few at a time, where they are used.
+/// A NearRow's packs beside the kept ones of a tile. Of few packs `ahead`, to be called before the
+/// row is reduced, starts all loads: their latency then passes with the row's. More would cost
+/// registers, and so rows in flight: they are read a few at a time, where they are used.
 template <typename T, int KEEP, bool EDGES>
 class NearPacks {
  public:
   static constexpr bool k_early = !EDGES && KEEP <= 2;
-  static constexpr int k_part = k_early ? (KEEP > 0 ? KEEP : 1) : KEEP == 8 && !EDGES ? 1 : 2;  ///< for kept_in_parts
+  static constexpr int k_part = k_early               ? (KEEP > 0 ? KEEP : 1)
+                                : KEEP == 8 && !EDGES ? 1
+                                                      : 2;  ///< for kept_in_parts
 
   __device__ explicit NearPacks(const NearRow<EDGES, T>& row) : m_row(row) {}
 
@@ -281,17 +274,15 @@ class NearPacks {
       m_loaded[slot] = EDGES || m_row.given() ? m_row.load(at) : m_row.absent();
     }
   }
-  __device__ RowPack<T> pack(int slot, unsigned at) const {
-    return m_row.pack(m_loaded[slot], at);
-  }
+  __device__ RowPack<T> pack(int slot, unsigned at) const { return m_row.pack(m_loaded[slot], at); }
 
  private:
   const NearRow<EDGES, T>& m_row;
   typename NearRow<EDGES, T>::Loaded m_loaded[k_part];
 };
 
-/// Calls use(tile) for every row of a matrix that falls to this thread, whatever the grid; with KEEP 8, whose registers
-/// have no room for a loop's, there is a block for every blockDim.y rows.
+/// Calls use(tile) for every row of a matrix that falls to this thread, whatever the grid; with
+/// KEEP 8, whose registers have no room for a loop's, there is a block for every blockDim.y rows.
 template <typename T, int KEEP, bool EDGES, typename Use>
 __device__ inline void each_row(const T* x, long long rows, long long cols, Use use) {
   long long first = static_cast<long long>(blockIdx.x) * blockDim.y;

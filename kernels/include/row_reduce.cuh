@@ -5,9 +5,9 @@
 
 /// Combines a value of each thread of a row over that row and gives the result to all of them.
 ///
-/// A row is the blockDim.x threads that share a threadIdx.y, a power of two below 32 or whole warps; blocks are whole
-/// warps, at most 32. Every thread of the block must call. The order depends on the block's shape only, so sums are
-/// reproducible.
+/// A row is the blockDim.x threads that share a threadIdx.y, a power of two below 32 or whole
+/// warps; blocks are whole warps, at most 32. Every thread of the block must call. The order
+/// depends on the block's shape only, so sums are reproducible.
 class RowReduce {
  public:
   static constexpr int k_scratch = 2 * 32;  ///< floats of shared memory
@@ -37,7 +37,8 @@ class RowReduce {
       mine[threadIdx.x / 32] = value;
     }
     __syncthreads();
-    // Every so many lanes the same again: the fewest that are a power of two and hold all warps' values.
+    // Every so many lanes the same again: the fewest that are a power of two and hold all warps'
+    // values.
     const unsigned nth = lane & ((2U << (31 - __clz(static_cast<int>(warps - 1)))) - 1);
     value = nth < warps ? mine[nth] : identity;
 #pragma unroll

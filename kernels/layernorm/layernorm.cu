@@ -3,10 +3,10 @@
 #include "row_reduce.cuh"
 #include "row_reference.cuh"
 
-/// y[r, c] = (x[r, c] - mean) / sqrt(variance + eps) * w[c] + b[c], mean and (biased) variance of row r; w
-/// counts as 1 and b as 0 where they are null. The variance is that of differences from the mean, so a
-/// large mean costs no digits. Threads and tunables: RowTile. Without EDGES all pointers are 16-byte aligned
-/// and cols is whole packs.
+/// y[r, c] = (x[r, c] - mean) / sqrt(variance + eps) * w[c] + b[c], mean and (biased) variance of
+/// row r; w counts as 1 and b as 0 where they are null. The variance is that of differences from
+/// the mean, so a large mean costs no digits. Threads and tunables: RowTile. Without EDGES all
+/// pointers are 16-byte aligned and cols is whole packs.
 template <typename T, int KEEP, bool EDGES>
 __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     layernorm(T* y, const T* x, const T* __restrict__ w, const T* __restrict__ b, long long rows,
@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         // An instruction fewer, and its rounding is lost in a 16-bit type's.
-        const float normal = sizeof(T) == 2 ? result[j] * factor + shift : (result[j] - mean) * factor;
+        const float normal =
+            sizeof(T) == 2 ? result[j] * factor + shift : (result[j] - mean) * factor;
         result[j] = normal * by[j] + plus[j];
       }
       store_near<EDGES>(out + at, rounded<T, N>(result));
@@ -91,7 +92,8 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
       finish(at, load_pack<N>(in + at, 0), weights.read(at), biases.read(at));
     });
     tile.rim([&](long long c) {
-      out[c] = from_float<T>((to_float(in[c]) - mean) * factor * weights.element(c) + biases.element(c));
+      out[c] =
+          from_float<T>((to_float(in[c]) - mean) * factor * weights.element(c) + biases.element(c));
     });
   });
 }

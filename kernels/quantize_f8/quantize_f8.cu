@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_fp8.h>
-
 #include "row.cuh"
 #include "row_reduce.cuh"
 #include "row_reference.cuh"
+#include <cuda_fp8.h>
 
 template <typename F>
 struct Float8;
@@ -24,7 +23,8 @@ __device__ inline float scale_for(float largest) {
   return max_or_nan(largest / Float8<F>::k_largest, 1.175494351e-38F);
 }
 
-/// Where a thread's packs lie in blocks of several rows: it goes from one to the next without dividing.
+/// Where a thread's packs lie in blocks of several rows: it goes from one to the next without
+/// dividing.
 struct BlockWalk {
   long long down;       ///< row of the thread's first pack
   long long right;      ///< and its place in that row, in packs
@@ -135,14 +135,15 @@ struct BlockTile {
   }
 };
 
-/// y[r, c] = f8(x[r, c] / s), s = scale[r / height, c / width] = the largest |x| of that block over the largest
-/// f8. A block with a NaN is all NaN; one with an infinity has scale infinity, zeros, and NaN for it.
+/// y[r, c] = f8(x[r, c] / s), s = scale[r / height, c / width] = the largest |x| of that block over
+/// the largest f8. A block with a NaN is all NaN; one with an infinity has scale infinity, zeros,
+/// and NaN for it.
 ///
-/// There are `blocks` blocks, `across` side by side. blockDim.x threads share one, blockDim.y such groups are in a
-/// thread block; a thread keeps its first KEEP packs in registers. Without EDGES x is 16-byte aligned, y to
-/// k_pack<T> bytes, width is whole packs and divides cols.
+/// There are `blocks` blocks, `across` side by side. blockDim.x threads share one, blockDim.y such
+/// groups are in a thread block; a thread keeps its first KEEP packs in registers. Without EDGES x
+/// is 16-byte aligned, y to k_pack<T> bytes, width is whole packs and divides cols.
 template <typename T, typename F, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(row_threads(2 * KEEP, EDGES), 1)
+__global__ void __launch_bounds__(KEEP == 8 || EDGES ? 512 : 1024, 1)
     quantize_f8(F* y, float* scale, const T* x, long long rows, long long cols, long long height,
                 long long width, long long blocks, long long across) {
   constexpr int N = k_pack<T>;

@@ -3,9 +3,10 @@
 #include "row_reduce.cuh"
 #include "row_reference.cuh"
 
-/// y[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * w[c]. h is x, or, with a residual, x + residual
-/// rounded to T, which is written over the residual. Threads and tunables: RowTile. Without EDGES x, y and w
-/// are 16-byte aligned and cols is whole packs; the residual may be misaligned in any case.
+/// y[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * w[c]. h is x, or, with a residual, x
+/// + residual rounded to T, which is written over the residual. Threads and tunables: RowTile.
+/// Without EDGES x, y and w are 16-byte aligned and cols is whole packs; the residual may be
+/// misaligned in any case.
 template <typename T, int KEEP, bool EDGES>
 __global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 : 1024, 1)
     rmsnorm(T* y, const T* x, const T* __restrict__ w, T* residual, long long rows, long long cols,
@@ -120,7 +121,8 @@ __global__ void rmsnorm_ref(T* y, const T* x, const T* w, T* residual, long long
     });
     const double factor = 1.0 / sqrt(sum / static_cast<double>(cols) + eps);
     for (long long c = threadIdx.x; c < cols; c += blockDim.x) {
-      y[row * cols + c] = from_float<T>(static_cast<float>(to_float(in[c]) * factor * to_float(w[c])));
+      y[row * cols + c] =
+          from_float<T>(static_cast<float>(to_float(in[c]) * factor * to_float(w[c])));
     }
   }
 }

@@ -3,8 +3,8 @@
 #include "row_reduce.cuh"
 #include "row_reference.cuh"
 
-/// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * w[c] * silu(g[r, c]). Threads and tunables:
-/// RowTile. Without EDGES all pointers are 16-byte aligned and cols is whole packs.
+/// y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * w[c] * silu(g[r, c]). Threads and
+/// tunables: RowTile. Without EDGES all pointers are 16-byte aligned and cols is whole packs.
 template <typename T, int KEEP, bool EDGES>
 __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     rmsnorm_gated(T* y, const T* x, const T* g, const T* __restrict__ w, long long rows,
@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
       finish(at, load_pack<N>(in + at, 0), load_any<N>(gate + at), weights.read(at));
     });
     tile.rim([&](long long c) {
-      out[c] = from_float<T>(to_float(in[c]) * factor * weights.element(c) * silu(to_float(gate[c])));
+      out[c] =
+          from_float<T>(to_float(in[c]) * factor * weights.element(c) * silu(to_float(gate[c])));
     });
   });
 }

@@ -13,8 +13,8 @@ __device__ inline float exponential(float x) {
   }
 }
 
-/// y[r, c] = e^(x[r, c] - m) / sum over c of e^(x[r, c] - m), m the largest of row r. Threads and tunables:
-/// RowTile. A row with a NaN, with +infinity, or of -infinity only becomes NaN.
+/// y[r, c] = e^(x[r, c] - m) / sum over c of e^(x[r, c] - m), m the largest of row r. Threads and
+/// tunables: RowTile. A row with a NaN, with +infinity, or of -infinity only becomes NaN.
 template <typename T, int KEEP, bool EDGES>
 __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     softmax(T* y, const T* x, long long rows, long long cols) {
@@ -67,7 +67,9 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     };
     tile.kept([&](int k, unsigned at) { finish(at, fresh<T>(kept[k])); });
     tile.template rest<4>([&](long long at) { finish(at, load_pack<N>(in + at, 0)); });
-    tile.rim([&](long long c) { out[c] = from_float<T>(exponential<T>(to_float(in[c]) - most) * factor); });
+    tile.rim([&](long long c) {
+      out[c] = from_float<T>(exponential<T>(to_float(in[c]) - most) * factor);
+    });
   });
 }
 

@@ -2,9 +2,9 @@
 #include "row.cuh"
 #include "row_reference.cuh"
 
-/// y[r, c] = silu(gate[r, c]) * up[r, c]; y is contiguous, rows of gate and up start every `stride` elements.
-/// blockDim.x threads with KEEP packs each cover a stretch of a row, blockDim.y rows a block, any grid.
-/// Without EDGES all pointers are 16-byte aligned, cols and stride whole packs.
+/// y[r, c] = silu(gate[r, c]) * up[r, c]; y is contiguous, rows of gate and up start every `stride`
+/// elements. blockDim.x threads with KEEP packs each cover a stretch of a row, blockDim.y rows a
+/// block, any grid. Without EDGES all pointers are 16-byte aligned, cols and stride whole packs.
 template <typename T, int KEEP, bool EDGES>
 __global__ void __launch_bounds__(512, EDGES ? 1 : 0)
     swiglu(T* y, const T* gate, const T* up, long long rows, long long cols, long long stride) {
@@ -54,8 +54,7 @@ __global__ void __launch_bounds__(512, EDGES ? 1 : 0)
 #pragma unroll 1
       for (long long j = threadIdx.x; j < cols - packs * N; j += blockDim.x) {
         const long long c = j < head ? j : j + packs * N;
-        y[row * cols + c] =
-            from_float<T>(silu(to_float(in[c])) * to_float(up[row * stride + c]));
+        y[row * cols + c] = from_float<T>(silu(to_float(in[c])) * to_float(up[row * stride + c]));
       }
     }
   }
