@@ -6,12 +6,12 @@
                  [--measure-with PROGRAM]
 
 BIN is the folder of `cubinary` (build/release/bin). Builds the kernels for those of their targets that begin with
-`--target`, then tunes as far as the seconds go: first the lines of bench/catalogue (it needs PyTorch to read them), then
-the manifests' own shapes with the `--first` dtype, then with the others; each time a shape of every kernel in turn.
-Prints the winners' table and what tuning gained over what an untuned release runs, by kernel. DIR gets `winners.json`,
-`winners.csv`, `gains.txt`, `covered.txt`, `tune.jsonl` and the store itself, packed. With `--layout` a signed release of it
-is put there, for `bench/kernels.py --source`. `--measure-with` is for a rehearsal without a GPU: a program that answers
-like a measuring process.
+`--target`, then tunes as far as the seconds go: first the lines of bench/catalogue (PyTorch is needed to read them),
+then the manifests' own shapes with the `--first` dtype, then with the others; each time a shape of every kernel in
+turn. Prints the winners' table and what tuning gained over what an untuned release runs, by kernel. DIR gets
+`winners.json`, `winners.csv`, `gains.txt`, `covered.txt`, `tune.jsonl` and the store itself, packed. With `--layout` a
+signed release of it is put there, for `bench/kernels.py --source`. `--measure-with` is for a rehearsal without a GPU: a
+program that answers like a measuring process.
 
 Exit status: 0 done, 1 something failed, 125 no GPU. CUBINARY_TOOLKIT is the toolkit (/usr/local/cuda).
 """
@@ -244,9 +244,10 @@ class Run:
             count = self.report(benched)
             if self.options.layout:
                 self.release()
-            with open(self.store, "rb") as store, lzma.open(self.path("catalogue.cubinary.xz"), "wb", preset=2) as packed:
-                shutil.copyfileobj(store, packed, 1 << 20)
-        print(f"{count} winners, {os.path.getsize(self.path('catalogue.cubinary.xz'))} bytes of store in {self.options.out}")
+            store = self.path("catalogue.cubinary.xz")
+            with open(self.store, "rb") as plain, lzma.open(store, "wb", preset=2) as packed:
+                shutil.copyfileobj(plain, packed, 1 << 20)
+        print(f"{count} winners, {os.path.getsize(store)} bytes of store in {self.options.out}")
         return 1 if self.failed or not count else 0
 
 
