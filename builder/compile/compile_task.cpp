@@ -75,6 +75,11 @@ Result<void> read_cubin(const PlannedCandidate& planned, const CompileReply& rep
     TRY_ASSIGN(const std::string symbol,
                find_symbol(info, all, name, at < reply.symbols.size() ? reply.symbols[at] : ""));
     const CubinEntry& entry = *info.find(symbol);
+    if (entry.hollow) {
+      return fail(ErrorCode::bad_cubin, "`" + name + "` does nothing when compiled for " +
+                                            info.target +
+                                            ": is its body empty there (#if __CUDA_ARCH__)?");
+    }
     const auto spilled = spills.find(symbol);
     candidate.symbols.push_back({symbol, entry.max_threads, entry.registers, entry.static_smem,
                                  spilled == spills.end() ? 0 : spilled->second});

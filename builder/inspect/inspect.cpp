@@ -138,6 +138,25 @@ std::int64_t threads_within_registers(std::int64_t registers) {
   return std::clamp<std::int64_t>(warps * 32, 32, 1024);
 }
 
+/// Whether code comes to its end, unconditionally, after nothing but setting up registers: no
+/// store, no call, no branch. Instructions are 16 bytes, the operation and its guard in the low 16
+/// bits; the guard 7 is "always".
+bool is_hollow(ByteView code) {
+  constexpr std::uint16_t k_exit = 0x794d;
+  constexpr std::array<std::uint16_t, 3> k_idle = {0x7b82, 0x7a02, 0x7918};  // LDC, MOV, NOP
+  constexpr std::uint64_t k_instruction = 16;
+  std::uint16_t operation = 0;
+  for (std::uint64_t at = 0; read_little_endian(code, at, operation); at += k_instruction) {
+    if (operation == k_exit) {
+      return true;
+    }
+    if (std::find(k_idle.begin(), k_idle.end(), operation) == k_idle.end()) {
+      return false;
+    }
+  }
+  return false;
+}
+
 std::vector<CubinEntry> find_entries(const ElfFile& file, int number) {
   std::vector<CubinEntry> entries;
   // From 9.0 on the section of a block's shared memory begins with what the driver keeps for
@@ -156,6 +175,8 @@ std::vector<CubinEntry> find_entries(const ElfFile& file, int number) {
     if (const ElfSection* constants = file.find(".nv.constant0." + entry.symbol)) {
       entry.constant_bytes = static_cast<std::int64_t>(constants->size);
     }
+    const ElfSection* const code = file.find(".text." + entry.symbol);
+    entry.hollow = code != nullptr && is_hollow(code->bytes);
     entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(),

@@ -22,6 +22,7 @@ struct CubinEntry {
   std::int64_t stack_bytes = 0;     ///< frame of the function and what it calls, a thread
   std::int64_t constant_bytes = 0;  ///< bank 0: driver area and parameters
   std::int64_t parameter_bytes = 0;
+  bool hollow = false;  ///< it ends without having done a thing
 };
 
 struct CubinInfo {

@@ -15,6 +15,7 @@ BUILDS = {
     "several": 1, "structs": 1, "textures": 1, "wmma": 1,
 }  # fmt: skip
 REFUSED = {
+    "hollow": "does nothing",
     "host_code": 'backend = "nvcc"',
     "launches": "launch it from the host, as a [[step]] of its own",
     "overloads_bare": "static_cast<void(*)(double*)>",
