@@ -17,6 +17,21 @@ namespace {
 constexpr std::array<std::string_view, 4> k_names = {"model", "exhaustive", "random",
                                                      "local-search"};
 
+/// What a tuning that is cut short must have measured comes first: what an untuned release runs.
+void begin_with(const SearchSpace& space, const std::vector<core::Config>& first,
+                std::vector<ConfigIndex>& order) {
+  auto place = order.begin();
+  for (const core::Config& config : first) {
+    if (const auto index = space.find(config)) {
+      const auto found = std::find(place, order.end(), *index);
+      if (found != order.end()) {
+        std::rotate(place, found, found + 1);
+        ++place;
+      }
+    }
+  }
+}
+
 /// Every config once, in a given order.
 class Listed : public Search {
  public:
@@ -71,10 +86,12 @@ std::unique_ptr<Search> Search::make(const SearchSpace& space, const SearchOptio
   std::iota(order.begin(), order.end(), ConfigIndex{0});
   switch (options.strategy) {
     case SearchStrategy::exhaustive:
+      begin_with(space, options.first, order);
       return std::make_unique<Listed>(space, std::move(order));
     case SearchStrategy::random: {
       std::mt19937_64 random(options.seed);
       shuffle(order, random);
+      begin_with(space, options.first, order);
       return std::make_unique<Listed>(space, std::move(order));
     }
     case SearchStrategy::local_search:

@@ -55,7 +55,8 @@ struct SearchOptions {
   SearchStrategy strategy = SearchStrategy::model;
   std::uint64_t seed = 0;
   std::vector<SearchPrior> priors;
-  /// A config to begin with (the manifest's default), and its `prefer` configs.
+  /// Configs that every strategy begins with, in this order: the manifest's `prefer` ones and its
+  /// default, so that what an untuned release runs is measured however short the time is.
   std::vector<core::Config> first;
 };
 

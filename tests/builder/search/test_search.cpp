@@ -168,6 +168,35 @@ TEST_CASE("A space knows its configs, their neighbours and what shares a cubin")
   CHECK_FALSE(space.find(missing));
 }
 
+TEST_CASE("Every strategy begins with the configs it is given, in their order") {
+  const SearchSpace space = make_space();
+  const ConfigIndex given[] = {300, 7, 150};
+  for (const SearchStrategy strategy : k_all) {
+    SearchOptions options;
+    options.strategy = strategy;
+    for (const ConfigIndex index : given) {
+      options.first.push_back(space.config(index));
+    }
+    options.first.push_back(space.config(7));        // again
+    options.first.push_back({{"BLOCK", whole(3)}});  // none of the space
+    const auto search = Search::make(space, options);
+    for (const ConfigIndex index : given) {
+      CAPTURE(builder::strategy_name(strategy), index);
+      const auto asked = search->ask(1);
+      REQUIRE(asked.size() == 1);
+      CHECK(asked.front() == index);
+      // No better than its neighbours: else a local search would look at those first.
+      search->tell(index, {Kind::failed, 0});
+    }
+    std::set<ConfigIndex> rest;
+    for (auto asked = search->ask(1); !asked.empty(); asked = search->ask(1)) {
+      rest.insert(asked.front());
+      search->tell(asked.front(), {Kind::failed, 0});
+    }
+    CHECK(rest.size() == space.size() - std::size(given));
+  }
+}
+
 TEST_CASE("A space refuses what is no space") {
   builder::SearchTunable vec{"VEC", {whole(1), whole(2)}, true};
   const auto error = [&](const std::vector<core::Config>& configs) {
