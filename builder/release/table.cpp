@@ -167,9 +167,18 @@ std::string unusable(const store::Candidate* candidate, const core::Manifest& ma
 
 Result<void> add_tuned(const store::Reader& reader, const core::Manifest& manifest,
                        const std::string& target, const Candidates& candidates,
-                       Selection& selection) {
+                       SelectedTable& selected, Selection& selection) {
   TRY_ASSIGN(const auto winners, store::winners(reader, manifest.name, target));
   for (const store::Winner& winner : winners) {
+    if (winner.tuning != 0 && !winner.complete && !winner.baseline_us && winner.failed == 0) {
+      // It may well be slower than what runs untuned, which nobody has compared it with.
+      selected.notes.push_back(
+          "kernel " + manifest.name + ", " + target + ": tuning " + core::to_display(winner.types) +
+          " " + core::to_display(winner.shape) + " on " + winner.device_class.text() +
+          " ended before what runs untuned was measured; its best, " +
+          core::to_display(winner.config) + ", is left out: tune it longer");
+      continue;
+    }
     const store::Candidate* candidate = candidates.find(winner.candidate);
     if (const std::string why = unusable(candidate, manifest, target); !why.empty()) {
       return fail(ErrorCode::corrupt, "kernel " + manifest.name + ", " + target + ": the winner " +
@@ -249,7 +258,7 @@ Result<SelectedTable> select_table(const store::Reader& reader, const store::Ker
   TRY_ASSIGN(const Candidates candidates, Candidates::load(reader, kernel.name, target_text));
   TRY_ASSIGN(auto attestations, store::attestations(reader, kernel.name, target_text));
   Selection selection(selected, target, std::move(attestations));
-  TRY(add_tuned(reader, manifest, target_text, candidates, selection));
+  TRY(add_tuned(reader, manifest, target_text, candidates, selected, selection));
   add_fallbacks(manifest, target_text, candidates, selected, selection);
 
   std::sort(selected.table.entries.begin(), selected.table.entries.end(),

@@ -19,7 +19,8 @@ struct SelectedTable {
   std::vector<std::string> problems;  ///< a default config without a usable cubin or that failed on
                                       ///< a device, or cubins built under another manifest; a
                                       ///< sentence each
-  std::vector<std::string> notes;     ///< `prefer` configs left out because they failed likewise
+  std::vector<std::string> notes;     ///< `prefer` configs left out because they failed likewise,
+                                      ///< and winners nobody compared with what runs untuned
 };
 
 /// Selects the entries of `kernel` on `target` from its current candidates: winners, and for each

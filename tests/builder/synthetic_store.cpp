@@ -241,8 +241,8 @@ store::MeasurementId measure(store::Store& store, const MadeUpMeasurement& what)
 }
 
 void put_tuning(store::Store& store, const MadeUpMeasurement& job,
-                const std::vector<store::MeasurementId>& finalists, std::size_t ties,
-                bool complete) {
+                const std::vector<store::MeasurementId>& finalists, std::size_t ties, bool complete,
+                bool with_baseline) {
   const auto body = [&](store::Writer& writer) -> Result<void> {
     store::Tuning tuning;
     tuning.job = {"scale",
@@ -255,7 +255,9 @@ void put_tuning(store::Store& store, const MadeUpMeasurement& job,
     tuning.configs = 8;
     tuning.measured = 8;
     tuning.complete = complete;
-    tuning.baseline = finalists.back();
+    if (with_baseline) {
+      tuning.baseline = finalists.back();
+    }
     for (std::size_t i = 0; i < finalists.size(); ++i) {
       tuning.finalists.push_back({finalists[i], i <= ties});
     }

@@ -64,8 +64,8 @@ store::MeasurementId measure(store::Store& store, const MadeUpMeasurement& what)
 /// Puts a tuning of these measurements, which must be of one job, the first the winner and the
 /// last the baseline.
 void put_tuning(store::Store& store, const MadeUpMeasurement& job,
-                const std::vector<store::MeasurementId>& finalists, std::size_t ties,
-                bool complete);
+                const std::vector<store::MeasurementId>& finalists, std::size_t ties, bool complete,
+                bool with_baseline = true);
 
 /// The value, or a runtime_error with the message.
 template <typename T>

@@ -380,6 +380,22 @@ TEST_CASE("A winner ships with what makes it believable, and what devices proved
   CHECK(attested_defaults == 2);
 }
 
+TEST_CASE("What a tuning cut short has not compared with what runs untuned is no winner") {
+  const Scratch folder;
+  store::Store store = create_store(folder.path() / "s.db");
+  fill(store, scale_manifest(), {"sm_120"});
+  MadeUpMeasurement slow;
+  slow.vec = 1;
+  const auto only = measure(store, slow);
+  put_tuning(store, slow, {only}, 0, false, false);
+  const auto cut = must(builder::create_release(store, request("cut")));
+  CHECK(cut.kernels.at(0).tuned == 0);
+  REQUIRE(cut.notes.size() == 1);
+  CHECK_THAT(cut.notes.front(), ContainsSubstring("before what runs untuned was measured"));
+  put_tuning(store, slow, {only}, 0, false, true);  // it was what runs untuned
+  CHECK(must(builder::create_release(store, request("compared"))).kernels.at(0).tuned == 1);
+}
+
 TEST_CASE("What a device found wrong does not ship untold") {
   Scratch folder;
   store::Store store = create_store(folder.path() / "s.db");
