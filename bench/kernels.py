@@ -31,6 +31,14 @@ def rows(pattern):
     return [row for row in found if fnmatch.fnmatch(row.kernel, pattern)]
 
 
+def flat(tensor):
+    """Rows that lie apart as the memory they lie in, from the first element to the last: the kernel knows their stride."""
+    if tensor is None or tensor.is_contiguous():
+        return tensor
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.as_strided((reach,), (1,))
+
+
 class Ours:
     """Launches a row's kernel: through the client when there is a release, else straight from its source."""
 
@@ -53,7 +61,7 @@ class Ours:
         manifest = Manifest(self.check.KERNELS / row.kernel)
         if self.release is not None:
             kernel = self.release.kernel(row.kernel, **row.types, **row.shape)
-            named = {**operands, **row.scalars}
+            named = {n: flat(t) for n, t in operands.items()} | row.scalars
             kernel(**named)
             return lambda: kernel(**named), kernel.info.config
         axes = {a: row.shape[a] for a in manifest.compiled}
