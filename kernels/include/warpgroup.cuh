@@ -4,7 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// Products by a warpgroup (wgmma, sm_90a): four warps of a block, the first a multiple of four,
+// Products by a warpgroup (wgmma, sm_90a; descriptors and layouts as in the PTX ISA's chapter on
+// it): four warps of a block, the first a multiple of four,
 // multiply 64 rows. Products run by themselves: after warpgroup_fence some are started,
 // warpgroup_commit closes the group and warpgroup_wait waits for it; until then nobody may touch
 // their registers, nor write what they read in shared memory.
