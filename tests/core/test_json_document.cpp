@@ -44,7 +44,8 @@ std::optional<Value> tree(const View& at, int kept_depth) {
   const View self = at.in(*document);
   if (at.kind() == Document::Kind::array) {
     json::Array array;
-    for (const View element : self.elements().value()) {
+    const auto elements = self.elements();
+    for (const View element : elements.value()) {
       auto read = tree(element, kept_depth);
       if (!read) {
         return std::nullopt;
@@ -54,7 +55,8 @@ std::optional<Value> tree(const View& at, int kept_depth) {
     return Value(std::move(array));
   }
   json::Object object;
-  for (const View member : self.members().value()) {
+  const auto members = self.members();
+  for (const View member : members.value()) {
     auto read = tree(member, kept_depth);
     if (!read) {
       return std::nullopt;
