@@ -27,8 +27,7 @@ Result<View> View::at(std::string_view name) const& {
 }
 
 Result<View> View::find(std::string_view name) const& {
-  TRY_ASSIGN(const Children all, members());
-  (void)all;
+  TRY(members());
   View view;
   view.m_parent = this;
   view.m_key = name;

@@ -5,10 +5,10 @@
 #include <cuda_fp16.h>
 
 // Products by a warpgroup (wgmma, sm_90a; descriptors and layouts as in the PTX ISA's chapter on
-// it): four warps of a block, the first a multiple of four,
-// multiply 64 rows. Products run by themselves: after warpgroup_fence some are started,
-// warpgroup_commit closes the group and warpgroup_wait waits for it; until then nobody may touch
-// their registers, nor write what they read in shared memory.
+// it): four warps of a block, the first a multiple of four, multiply 64 rows. Products run by
+// themselves: after warpgroup_fence some are started, warpgroup_commit closes the group and
+// warpgroup_wait waits for it; until then nobody may touch their registers, nor write what they
+// read in shared memory.
 
 /// Before products are started on registers that anything else has used.
 __device__ inline void warpgroup_fence() {
@@ -140,14 +140,9 @@ struct WarpgroupProduct;
 
 WGMMA_PRODUCTS(64, 4, 32, 33, 34, 35, 36, 37, 38)
 WGMMA_PRODUCTS(80, 5, 40, 41, 42, 43, 44, 45, 46)
-WGMMA_PRODUCTS(96, 6, 48, 49, 50, 51, 52, 53, 54)
-WGMMA_PRODUCTS(112, 7, 56, 57, 58, 59, 60, 61, 62)
 WGMMA_PRODUCTS(128, 8, 64, 65, 66, 67, 68, 69, 70)
-WGMMA_PRODUCTS(144, 9, 72, 73, 74, 75, 76, 77, 78)
-WGMMA_PRODUCTS(160, 10, 80, 81, 82, 83, 84, 85, 86)
 WGMMA_PRODUCTS(176, 11, 88, 89, 90, 91, 92, 93, 94)
 WGMMA_PRODUCTS(192, 12, 96, 97, 98, 99, 100, 101, 102)
-WGMMA_PRODUCTS(224, 14, 112, 113, 114, 115, 116, 117, 118)
 WGMMA_PRODUCTS(256, 16, 128, 129, 130, 131, 132, 133, 134)
 
 /// d[64, N] += a[64, 16] * b[16, N], or = without `add`, accumulated in f32. Thread t holds of d

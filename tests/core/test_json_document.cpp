@@ -9,6 +9,7 @@
 
 #include "core/base/json.hpp"
 #include "core/base/json_document.hpp"
+#include "tests/core/changed_text.hpp"
 
 using namespace cubinary::core;
 using json::Document;
@@ -75,27 +76,11 @@ const std::vector<std::string> k_seeds = {
 }  // namespace
 
 TEST_CASE("a document read in parts is the tree, or refused, wherever it is cut") {
-  const std::string letters = "{}[]\",:\\/ue+-.0159atfn \n\t\x01\x80\xc3\xa9\xed\xf0";
   std::mt19937 random(20261201);
   std::size_t accepted = 0;
   for (int round = 0; round < 3000; ++round) {
-    std::string text = k_seeds[random() % k_seeds.size()];
-    for (std::size_t change = random() % 3; change > 0 && !text.empty(); --change) {
-      const std::size_t at = random() % text.size();
-      switch (random() % 4) {
-        case 0:
-          text[at] = letters[random() % letters.size()];
-          break;
-        case 1:
-          text.insert(at, 1, letters[random() % letters.size()]);
-          break;
-        case 2:
-          text.erase(at, 1);
-          break;
-        default:
-          text.resize(at + 1);
-      }
-    }
+    const std::string& seed = k_seeds[random() % k_seeds.size()];
+    const std::string text = cubinary::tests::changed_json(seed, random() % 3, random);
     CAPTURE(text);
     const auto whole = json::parse(text);
     accepted += whole ? 1 : 0;

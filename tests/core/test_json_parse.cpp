@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.hpp"
+#include "tests/core/changed_text.hpp"
 
 using namespace cubinary::core;
 using json::Value;
@@ -172,26 +173,10 @@ TEST_CASE("changed JSON is refused or read as another reader does it") {
       R"({"kernels":[{"name":"rms\u00e9","n":[1,-2,3.5e-2],"ok":true,"no":null}],"z":{"a":{"b":[[],{}]}}})",
       R"(["\ud83d\ude00","é€",0.1,1e300,-0,[[[1]]],{"":""},"\\\"\/\b"])",
   };
-  const std::string letters = "{}[]\",:\\/ue+-.0159atfn \n\t\x01\x80\xc3\xa9\xed\xf0";
   std::mt19937 random(20261130);
   for (int round = 0; round < 4000; ++round) {
-    std::string text = seeds[random() % seeds.size()];
-    for (std::size_t change = 1 + random() % 3; change > 0 && !text.empty(); --change) {
-      const std::size_t at = random() % text.size();
-      switch (random() % 4) {
-        case 0:
-          text[at] = letters[random() % letters.size()];
-          break;
-        case 1:
-          text.insert(at, 1, letters[random() % letters.size()]);
-          break;
-        case 2:
-          text.erase(at, 1);
-          break;
-        default:
-          text.resize(at + 1);
-      }
-    }
+    const std::string& seed = seeds[random() % seeds.size()];
+    const std::string text = cubinary::tests::changed_json(seed, 1 + random() % 3, random);
     compare(text);
   }
 }
