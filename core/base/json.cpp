@@ -94,6 +94,27 @@ std::string printable(std::string text) {
   return text;
 }
 
+std::string path_below(const std::string& parent, bool below_top, std::string_view key,
+                       std::size_t index) {
+  if (key.data() == nullptr) {
+    return parent + "[" + std::to_string(index) + "]";
+  }
+  return parent + (below_top ? ": " : ".") + std::string(key);
+}
+
+Error error_at(const std::string& path, std::string_view message) {
+  return Error{ErrorCode::corrupt, printable(path + ": " + std::string(message))};
+}
+
+std::string is_missing(std::string_view name) {
+  return "\"" + std::string(name) + "\" is missing";
+}
+
+std::string is_not_between(std::int64_t value, std::int64_t low, std::int64_t high) {
+  return std::to_string(value) + " is not between " + std::to_string(low) + " and " +
+         std::to_string(high);
+}
+
 std::string to_text(const Value& value) {
   std::string out;
   write(out, value);
@@ -103,7 +124,7 @@ std::string to_text(const Value& value) {
 Result<Node> Node::at(std::string_view name) const& {
   TRY_ASSIGN(Node node, find(name));
   if (!node.exists()) {
-    return fail(error("\"" + std::string(name) + "\" is missing"));
+    return fail(error(is_missing(name)));
   }
   return node;
 }
@@ -176,8 +197,7 @@ Result<std::int64_t> Node::integer(std::int64_t low, std::int64_t high) const {
     return fail(kind_error("an integer"));
   }
   if (*found < low || *found > high) {
-    return fail(error(std::to_string(*found) + " is not between " + std::to_string(low) + " and " +
-                      std::to_string(high)));
+    return fail(error(is_not_between(*found, low, high)));
   }
   return *found;
 }
@@ -220,18 +240,13 @@ Result<bool> Node::boolean_or(std::string_view name, bool otherwise) const {
 }
 
 std::string Node::path() const {
-  if (m_parent == nullptr) {
-    return std::string(m_key);
-  }
-  std::string text = m_parent->path();
-  if (m_key.data() == nullptr) {
-    return text + "[" + std::to_string(m_index) + "]";
-  }
-  return text + (m_parent->m_parent == nullptr ? ": " : ".") + std::string(m_key);
+  return m_parent == nullptr
+             ? std::string(m_key)
+             : path_below(m_parent->path(), m_parent->m_parent == nullptr, m_key, m_index);
 }
 
 Error Node::error(std::string_view message) const {
-  return Error{ErrorCode::corrupt, printable(path() + ": " + std::string(message))};
+  return error_at(path(), message);
 }
 
 Error Node::kind_error(std::string_view wanted) const {

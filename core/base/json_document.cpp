@@ -21,7 +21,7 @@ View View::in(const Document& document) const {
 Result<View> View::at(std::string_view name) const& {
   TRY_ASSIGN(View view, find(name));
   if (!view.exists()) {
-    return fail(error("\"" + std::string(name) + "\" is missing"));
+    return fail(error(is_missing(name)));
   }
   return view;
 }
@@ -89,8 +89,7 @@ Result<std::int64_t> View::integer(std::int64_t low, std::int64_t high) const {
   std::int64_t value = 0;
   (void)std::from_chars(raw().data(), raw().data() + raw().size(), value);  // checked when parsed
   if (value < low || value > high) {
-    return fail(error(std::to_string(value) + " is not between " + std::to_string(low) + " and " +
-                      std::to_string(high)));
+    return fail(error(is_not_between(value, low, high)));
   }
   return value;
 }
@@ -123,18 +122,13 @@ Result<bool> View::boolean_or(std::string_view name, bool otherwise) const {
 }
 
 std::string View::path() const {
-  if (m_parent == nullptr) {
-    return std::string(m_key);
-  }
-  std::string text = m_parent->path();
-  if (m_key.data() == nullptr) {
-    return text + "[" + std::to_string(m_index) + "]";
-  }
-  return text + (m_parent->m_parent == nullptr ? ": " : ".") + std::string(m_key);
+  return m_parent == nullptr
+             ? std::string(m_key)
+             : path_below(m_parent->path(), m_parent->m_parent == nullptr, m_key, m_index);
 }
 
 Error View::error(std::string_view message) const {
-  return Error{ErrorCode::corrupt, printable(path() + ": " + std::string(message))};
+  return error_at(path(), message);
 }
 
 Error View::kind_error(std::string_view wanted) const {
