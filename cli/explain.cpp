@@ -137,20 +137,20 @@ std::string dimensions(const std::array<std::uint32_t, 3>& size) {
          std::to_string(size[2]);
 }
 
-void print_plan(const core::Choice& choice, const core::LaunchPlan& plan) {
+void print_plan(const core::Choice& choice) {
   std::printf("artifact   %s, %s\n", choice.entry->artifact.text().c_str(),
               format_bytes(choice.entry->size).c_str());
-  for (const auto& step : plan.steps) {
+  for (const auto& step : choice.plan.steps) {
     std::printf("launch     %s: grid %s, block %s, %u bytes of dynamic shared memory%s\n",
                 choice.table->steps.at(step.step).name.c_str(), dimensions(step.grid).c_str(),
                 dimensions(step.block).c_str(), step.dynamic_smem,
                 step.empty ? " (empty: not launched)" : "");
   }
-  if (plan.workspace_bytes != 0) {
-    std::printf("workspace  %s\n", format_bytes(plan.workspace_bytes).c_str());
+  if (choice.plan.workspace_bytes != 0) {
+    std::printf("workspace  %s\n", format_bytes(choice.plan.workspace_bytes).c_str());
   }
   std::string arguments;
-  for (const auto& argument : plan.arguments) {
+  for (const auto& argument : choice.plan.arguments) {
     arguments += (arguments.empty() ? "" : ", ") + argument.name +
                  (argument.dtype.empty() ? "" : " " + argument.dtype) +
                  (argument.buffer_bytes != 0 ? "[]" : "");
@@ -159,7 +159,7 @@ void print_plan(const core::Choice& choice, const core::LaunchPlan& plan) {
               choice.table->interface.text().c_str());
 }
 
-json::Value to_json(const core::Choice& choice, const core::LaunchPlan& plan) {
+json::Value to_json(const core::Choice& choice) {
   json::Array trace;
   for (const auto& step : choice.trace) {
     trace.emplace_back(json::Object{{"match", core::match_name(step.match)},
@@ -172,7 +172,7 @@ json::Value to_json(const core::Choice& choice, const core::LaunchPlan& plan) {
                                     {"reason", step.reason}});
   }
   json::Array steps;
-  for (const auto& step : plan.steps) {
+  for (const auto& step : choice.plan.steps) {
     steps.emplace_back(
         json::Object{{"name", choice.table->steps.at(step.step).name},
                      {"grid", json::Array{step.grid[0], step.grid[1], step.grid[2]}},
@@ -188,7 +188,7 @@ json::Value to_json(const core::Choice& choice, const core::LaunchPlan& plan) {
                       {"artifact", choice.entry->artifact.text()},
                       {"interface", choice.table->interface.text()},
                       {"steps", std::move(steps)},
-                      {"workspace_bytes", plan.workspace_bytes},
+                      {"workspace_bytes", choice.plan.workspace_bytes},
                       {"trace", std::move(trace)}};
 }
 
@@ -219,11 +219,8 @@ Result<int> run_explain(const Arguments& arguments) {
   query.require = require;
   TRY(read_values(arguments, *tables.tables.front().table, query));
   TRY_ASSIGN(const core::Choice choice, core::resolve(tables.tables, query, true));
-  TRY_ASSIGN(const core::LaunchPlan plan,
-             core::plan_launch(*choice.table, *choice.entry, query.shape, query.alignments,
-                               choice.target, query.facts));
   if (arguments.json) {
-    std::printf("%s\n", json::to_text(to_json(choice, plan)).c_str());
+    std::printf("%s\n", json::to_text(to_json(choice)).c_str());
     return 0;
   }
   std::printf("kernel     %s of release %s%s\n", choice.table->name.c_str(),
@@ -234,7 +231,7 @@ Result<int> run_explain(const Arguments& arguments) {
               choice.how.c_str());
   std::printf("config     %s on %s\n", core::to_display(choice.entry->config).c_str(),
               choice.target.text().c_str());
-  print_plan(choice, plan);
+  print_plan(choice);
   std::printf("\n");
   print_trace(choice.trace);
   return 0;

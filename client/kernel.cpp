@@ -47,14 +47,12 @@ class RelaxedCapture {
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> Kernel::make(std::shared_ptr<Session> session, KernelTables tables,
-                                             core::Choice choice, core::LaunchPlan plan,
-                                             core::DeviceClass device) {
+                                             core::Choice choice, core::DeviceClass device) {
   auto kernel = std::unique_ptr<Kernel>(new Kernel(std::move(choice)));
   kernel->m_session = std::move(session);
   kernel->m_tables = std::move(tables);
-  kernel->m_plan = std::move(plan);
   kernel->m_device = device;
-  for (const auto& argument : kernel->m_plan.arguments) {
+  for (const auto& argument : kernel->m_choice.plan.arguments) {
     ArgumentCheck check;
     check.size = argument.size;
     check.pointer = core::is_pointer(argument.kind);
@@ -66,7 +64,7 @@ Result<std::unique_ptr<Kernel>> Kernel::make(std::shared_ptr<Session> session, K
     kernel->m_checks.push_back(check);
   }
   kernel->m_empty = true;
-  for (const auto& step : kernel->m_plan.steps) {
+  for (const auto& step : kernel->m_choice.plan.steps) {
     kernel->m_empty = kernel->m_empty && step.empty;
     if (step.parameters.size() > k_max_parameters) {
       return fail(ErrorCode::unsupported, "kernel " + kernel->m_choice.table->name + " has " +
@@ -115,7 +113,7 @@ Result<void> Kernel::prepare_locked() {
   // Kernels that share a module share its functions' attributes.
   const std::lock_guard lock(m_module->mutex);
   std::vector<PreparedStep> steps;
-  for (const core::StepPlan& plan : m_plan.steps) {
+  for (const core::StepPlan& plan : m_choice.plan.steps) {
     PreparedStep step;
     step.plan = &plan;
     step.extended = plan.cooperative || plan.cluster[0] != 0;
@@ -166,7 +164,7 @@ Result<void> Kernel::prepare_locked() {
 }
 
 Result<void> Kernel::check_arguments(std::span<const ArgumentValue> arguments) const {
-  const bool workspace = m_plan.workspace_bytes != 0;
+  const bool workspace = m_choice.plan.workspace_bytes != 0;
   if (arguments.size() != m_checks.size() + (workspace ? 1 : 0)) {
     return fail(ErrorCode::usage, "kernel " + m_choice.table->name + " takes " +
                                       std::to_string(m_checks.size()) + " arguments" +
@@ -202,7 +200,7 @@ Result<void> Kernel::check_arguments(std::span<const ArgumentValue> arguments) c
     if (address == 0 || address % k_workspace_alignment != 0) {
       return fail(ErrorCode::usage,
                   "kernel " + m_choice.table->name + " needs a workspace of " +
-                      std::to_string(m_plan.workspace_bytes) +
+                      std::to_string(m_choice.plan.workspace_bytes) +
                       " bytes, aligned to 256, as its last argument" +
                       (address == 0 ? "" : "; the pointer passed is not aligned"));
     }
@@ -212,7 +210,7 @@ Result<void> Kernel::check_arguments(std::span<const ArgumentValue> arguments) c
 
 core::Error Kernel::bad_argument(std::size_t index,
                                  std::span<const ArgumentValue> arguments) const {
-  const core::CallerArgument& argument = m_plan.arguments[index];
+  const core::CallerArgument& argument = m_choice.plan.arguments[index];
   const ArgumentValue& value = arguments[index];
   const std::string where = "kernel " + m_choice.table->name + ", argument " +
                             std::to_string(index + 1) + " (" + argument.name + "): ";
@@ -281,9 +279,9 @@ Result<void> Kernel::launch(std::span<const ArgumentValue> arguments, cuda::Stre
 
 Result<void> Kernel::launch_steps(std::span<const ArgumentValue> arguments, cuda::Stream stream) {
   std::uint64_t workspace = 0;
-  if (m_plan.workspace_bytes != 0) {
+  if (m_choice.plan.workspace_bytes != 0) {
     std::memcpy(&workspace, arguments.back().data, sizeof workspace);
-    for (const auto& [offset, bytes] : m_plan.zeroed) {
+    for (const auto& [offset, bytes] : m_choice.plan.zeroed) {
       if (bytes != 0) {
         TRY(m_driver->check(m_driver->memset_async(workspace + offset, 0, bytes, stream),
                             "cuMemsetD8Async"));
@@ -312,7 +310,7 @@ Result<void> Kernel::launch_steps(std::span<const ArgumentValue> arguments, cuda
         case core::ParameterSource::From::caller_value:
           value = arguments[source.index].data;
           if (value == nullptr) {
-            value = m_plan.arguments[source.index].default_value->data();
+            value = m_choice.plan.arguments[source.index].default_value->data();
           }
           break;
         case core::ParameterSource::From::workspace:

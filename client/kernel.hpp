@@ -31,7 +31,6 @@ class Kernel {
   [[nodiscard]] static core::Result<std::unique_ptr<Kernel>> make(std::shared_ptr<Session> session,
                                                                   KernelTables tables,
                                                                   core::Choice choice,
-                                                                  core::LaunchPlan plan,
                                                                   core::DeviceClass device);
 
   /// Fetches, verifies and loads into the calling thread's context; does nothing when done before.
@@ -42,7 +41,7 @@ class Kernel {
   [[nodiscard]] core::Result<void> launch(std::span<const ArgumentValue> arguments,
                                           core::cuda::Stream stream);
 
-  [[nodiscard]] const core::LaunchPlan& plan() const { return m_plan; }
+  [[nodiscard]] const core::LaunchPlan& plan() const { return m_choice.plan; }
   [[nodiscard]] const core::Choice& choice() const { return m_choice; }
   [[nodiscard]] const core::DeviceClass& device() const { return m_device; }
   [[nodiscard]] const Session& session() const { return *m_session; }
@@ -72,7 +71,6 @@ class Kernel {
   std::shared_ptr<Session> m_session;
   KernelTables m_tables;  ///< owns what m_choice points to
   core::Choice m_choice;
-  core::LaunchPlan m_plan;
   core::DeviceClass m_device;
   std::vector<ArgumentCheck> m_checks;
   bool m_empty = false;  ///< no step has anything to do

@@ -16,17 +16,15 @@ using core::Result;
 
 Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Deadline deadline) {
   KernelTables found;
-  std::set<std::string> known;
-  std::string targets;
+  std::vector<std::shared_ptr<const TargetTables>> looked;
   std::optional<core::Error> too_old;
   bool loadable = false;
   for (const core::Target& target : release.targets()) {
-    targets += (targets.empty() ? "" : ", ") + target.text();
     if (!target.runs_on(query.capability)) {
       continue;
     }
     loadable = true;
-    TRY_ASSIGN(const auto tables, release.tables(target, deadline));
+    TRY_ASSIGN(auto tables, release.tables(target, deadline));
     if (query.cuda_version) {
       const auto fits =
           core::check_driver(*query.cuda_version, tables->minimum_driver(),
@@ -36,11 +34,9 @@ Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Dea
         continue;
       }
     }
-    for (std::size_t i = 0; i < tables->size(); ++i) {
-      known.insert(tables->name(i));
-    }
     TRY_ASSIGN(const core::KernelTable* table, tables->find(query.kernel));
     if (table == nullptr) {
+      looked.push_back(std::move(tables));
       continue;
     }
     if (query.interface_digest && *query.interface_digest != table->interface) {
@@ -51,13 +47,17 @@ Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Dea
                       ": its arguments differ; update the caller, or use the release it was "
                       "written for");
     }
-    found.owners.push_back(tables);
+    found.owners.push_back(std::move(tables));
     found.tables.push_back({target, table});
   }
   if (!found.tables.empty()) {
     return found;
   }
   if (!loadable) {
+    std::string targets;
+    for (const core::Target& target : release.targets()) {
+      targets += (targets.empty() ? "" : ", ") + target.text();
+    }
     return fail(ErrorCode::no_match, "release " + release.name() +
                                          " has no code for a device of capability " +
                                          std::to_string(query.capability.major) + "." +
@@ -67,6 +67,12 @@ Result<KernelTables> find_kernel(Release& release, const LookupQuery& query, Dea
   }
   if (too_old) {
     return fail(*std::move(too_old));
+  }
+  std::set<std::string> known;
+  for (const auto& tables : looked) {
+    for (std::size_t i = 0; i < tables->size(); ++i) {
+      known.insert(tables->name(i));
+    }
   }
   const std::vector<std::string> names(known.begin(), known.end());
   std::string list;

@@ -170,16 +170,10 @@ Result<std::unique_ptr<Kernel>> Session::resolve(const Query& query) {
   if (!choice) {
     return fail(choice.error().with_context("kernel " + query.kernel));
   }
-  auto plan = core::plan_launch(*choice->table, *choice->entry, query.shape, query.alignments,
-                                choice->target, resolve.facts);
-  if (!plan) {
-    return fail(plan.error().with_context("kernel " + query.kernel));
-  }
   if (m_look_ahead && !m_options.device_class) {
     m_look_ahead->expect(*choice->table, choice->entry->artifact, deadline());
   }
-  return Kernel::make(shared_from_this(), std::move(tables), *std::move(choice), *std::move(plan),
-                      resolve.device);
+  return Kernel::make(shared_from_this(), std::move(tables), *std::move(choice), resolve.device);
 }
 
 void Session::prefetch(std::vector<std::string> kernel_globs) {

@@ -71,10 +71,7 @@ class KernelResources {
   Result<void> add(const core::ResolveQuery& query) {
     const core::ResolveTable table{.target = m_target, .table = &m_table};
     TRY_ASSIGN(const core::Choice choice, core::resolve({&table, 1}, query));
-    TRY_ASSIGN(const core::LaunchPlan plan,
-               core::plan_launch(m_table, *choice.entry, query.shape, query.alignments, m_target,
-                                 query.facts));
-    for (const core::StepPlan& step : plan.steps) {
+    for (const core::StepPlan& step : choice.plan.steps) {
       if (step.empty) {
         continue;
       }

@@ -365,6 +365,7 @@ Result<ProblemSpec> JobPlan::problem(std::uint64_t seed) const {
   ProblemSpec spec;
   spec.seed = seed;
   spec.cold = cold();
+  const Config config = m_manifest.default_config();
   for (const core::Shape& shape : shapes()) {
     InstanceSpec instance;
     instance.shape = core::to_display(shape);
@@ -378,8 +379,8 @@ Result<ProblemSpec> JobPlan::problem(std::uint64_t seed) const {
       TRY_ASSIGN(instance.prepare, program(prepare, m_prepare->symbols));
     }
     TRY_ASSIGN(const core::LaunchScope scope,
-               core::LaunchScope::make(m_table, m_job.types, m_manifest.default_config(), shape,
-                                       m_alignments, *m_target, m_device));
+               core::LaunchScope::make(m_table, m_job.types, config, shape, m_alignments, *m_target,
+                                       m_device));
     for (const core::CallerArgument& argument : reference.arguments) {
       if (core::is_pointer(argument.kind)) {
         TRY_ASSIGN(BufferSpec made, buffer(argument, scope));
@@ -412,9 +413,10 @@ Result<CandidateSpec> JobPlan::programs(const Config& config) const {
 }
 
 Result<void> JobPlan::make_work() {
+  const Config config = m_manifest.default_config();
   TRY_ASSIGN(const core::LaunchScope scope,
-             core::LaunchScope::make(m_table, m_job.types, m_manifest.default_config(), m_job.shape,
-                                     m_alignments, *m_target, m_device));
+             core::LaunchScope::make(m_table, m_job.types, config, m_job.shape, m_alignments,
+                                     *m_target, m_device));
   if (m_manifest.bytes) {
     TRY_ASSIGN(const std::int64_t bytes, scope.evaluate(m_manifest.bytes->expression));
     m_work.bytes = static_cast<double>(bytes);

@@ -24,19 +24,54 @@ struct DeviceFacts {
 /// as aligned to its element size only.
 using Alignments = std::map<std::string, std::int64_t>;
 
-/// The values all expressions of a table see for one config, shape and alignment.
+/// The values all expressions of a table see for one config, shape and alignment. Names are looked
+/// up where they stand: all that it is given, but for `device`, must outlive the scope.
 class LaunchScope {
  public:
-  /// Computes lets in order; errors name the let.
+  /// Checks the names, and computes lets in order; errors name the let.
   [[nodiscard]] static Result<LaunchScope> make(const KernelTable& table, const Types& types,
                                                 const Config& config, const Shape& shape,
                                                 const Alignments& alignments, const Target& target,
                                                 const DeviceFacts& device);
+  static Result<LaunchScope> make(const KernelTable&, const Types&, Config&&, const Shape&,
+                                  const Alignments&, const Target&, const DeviceFacts&) = delete;
+  /// Without a config yet: only names are checked.
+  [[nodiscard]] static Result<LaunchScope> make(const KernelTable& table, const Types& types,
+                                                const Shape& shape, const Alignments& alignments,
+                                                const Target& target, const DeviceFacts& device);
+  /// From now on it is `config`'s, which costs far less than another scope.
+  [[nodiscard]] Result<void> use(const Config& config);
+  Result<void> use(Config&& config) = delete;
+
   [[nodiscard]] Result<std::int64_t> evaluate(const Expression& expression) const;
   [[nodiscard]] std::optional<std::int64_t> find(std::string_view name) const;
 
+  [[nodiscard]] const KernelTable& table() const { return *m_table; }
+  [[nodiscard]] const Shape& shape() const { return *m_shape; }
+  [[nodiscard]] const Target& target() const { return *m_target; }
+  [[nodiscard]] const DeviceFacts& device() const { return m_device; }
+
  private:
-  std::map<std::string, std::int64_t, std::less<>> m_values;
+  LaunchScope(const KernelTable& table, const Types& types, const Shape& shape,
+              const Alignments& alignments, const Target& target, const DeviceFacts& device)
+      : m_table(&table),
+        m_types(&types),
+        m_shape(&shape),
+        m_alignments(&alignments),
+        m_target(&target),
+        m_device(device) {}
+  [[nodiscard]] std::optional<std::int64_t> size_of(std::string_view type) const;
+  [[nodiscard]] std::optional<std::int64_t> alignment_of(std::string_view argument) const;
+  [[nodiscard]] std::optional<std::int64_t> machine(std::string_view name) const;
+
+  const KernelTable* m_table;
+  const Types* m_types;
+  const Config* m_config = nullptr;  ///< none yet
+  const Shape* m_shape;
+  const Alignments* m_alignments;
+  const Target* m_target;
+  DeviceFacts m_device;
+  std::vector<std::int64_t> m_lets;  ///< of the table's, as many as are computed
 };
 
 /// Whether every rule holds; the first that does not is `broken` (its text), an evaluation error
@@ -45,7 +80,7 @@ struct RuleCheck {
   bool ok = false;
   std::string broken;
 };
-[[nodiscard]] RuleCheck check_rules(const KernelTable& table, const LaunchScope& scope);
+[[nodiscard]] RuleCheck check_rules(const LaunchScope& scope);
 
 /// Where one kernel parameter's value comes from at launch.
 struct ParameterSource {
@@ -100,6 +135,11 @@ struct LaunchPlan {
 [[nodiscard]] Result<LaunchPlan> plan_launch(const KernelTable& table, const TableEntry& entry,
                                              const Shape& shape, const Alignments& alignments,
                                              const Target& target, const DeviceFacts& device);
+/// The same in a scope of the table that uses the entry's config, once its rules hold.
+[[nodiscard]] Result<LaunchPlan> plan_launch(const TableEntry& entry, const LaunchScope& scope);
+/// What plan_launch says where a rule is broken.
+[[nodiscard]] Error broken_rule(const TableEntry& entry, const LaunchScope& scope,
+                                const RuleCheck& rules);
 
 /// The caller-visible arguments of a table, in order, with no shape (sizes of buffers are 0).
 [[nodiscard]] std::vector<CallerArgument> caller_arguments(const KernelTable& table,

@@ -23,18 +23,18 @@ std::vector<std::string> names_of(const Items& items) {
 }
 
 // Both ways: what is asked for exists, what exists is given.
-template <typename Given>
-Result<void> check_names(const KernelTable& table, const std::vector<std::string>& known,
-                         const Given& given, std::string_view what) {
+template <typename Items, typename Given>
+Result<void> check_names(const KernelTable& table, const Items& known, const Given& given,
+                         std::string_view what) {
   for (const auto& [name, value] : given) {
-    if (std::ranges::find(known, name) == known.end()) {
-      return usage(
-          table, "unknown " + std::string(what) + " \"" + name + "\"" + did_you_mean(name, known));
+    if (std::ranges::find(known, name, &Items::value_type::name) == known.end()) {
+      return usage(table, "unknown " + std::string(what) + " \"" + name + "\"" +
+                              did_you_mean(name, names_of(known)));
     }
   }
-  for (const std::string& name : known) {
-    if (!given.contains(name)) {
-      return usage(table, "no value is given for " + std::string(what) + " " + name);
+  for (const auto& item : known) {
+    if (!given.contains(item.name)) {
+      return usage(table, "no value is given for " + std::string(what) + " " + item.name);
     }
   }
   return {};
@@ -51,7 +51,7 @@ const DType* argument_dtype(const Argument& argument, const Types& types) {
 }
 
 Result<void> check_types(const KernelTable& table, const Types& types) {
-  TRY(check_names(table, names_of(table.types), types, "type"));
+  TRY(check_names(table, table.types, types, "type"));
   for (const auto& [name, dtype] : types) {
     if (find_dtype(dtype) == nullptr) {
       std::string known;
@@ -65,7 +65,7 @@ Result<void> check_types(const KernelTable& table, const Types& types) {
 }
 
 Result<void> check_shape(const KernelTable& table, const Shape& shape) {
-  TRY(check_names(table, names_of(table.axes), shape, "axis"));
+  TRY(check_names(table, table.axes, shape, "axis"));
   for (const auto& [name, value] : shape) {
     if (value < 0) {
       return usage(table, "axis " + name + " is " + std::to_string(value) + "; it must be ≥ 0");

@@ -25,13 +25,13 @@ constexpr std::array k_dimension_names = {"x", "y", "z"};
 /// Lays out one entry's launches for one shape.
 class Planner {
  public:
-  Planner(const KernelTable& table, const TableEntry& entry, const Target& target,
-          const DeviceFacts& device, LaunchScope scope)
-      : m_table(table),
+  Planner(const TableEntry& entry, const LaunchScope& scope)
+      : m_table(scope.table()),
         m_entry(entry),
-        m_target(target),
-        m_smem_limit(device.smem_optin > 0 ? device.smem_optin : target.limits().smem_optin),
-        m_scope(std::move(scope)) {}
+        m_target(scope.target()),
+        m_smem_limit(scope.device().smem_optin > 0 ? scope.device().smem_optin
+                                                   : scope.target().limits().smem_optin),
+        m_scope(scope) {}
 
   Result<LaunchPlan> run() {
     TRY(arguments());
@@ -237,7 +237,7 @@ class Planner {
   const TableEntry& m_entry;
   const Target& m_target;
   std::int64_t m_smem_limit;
-  LaunchScope m_scope;
+  const LaunchScope& m_scope;
   std::vector<ParameterSource> m_sources;  // one an argument of the table
   LaunchPlan m_plan;
 };
@@ -247,23 +247,32 @@ class Planner {
 Result<LaunchPlan> plan_launch(const KernelTable& table, const TableEntry& entry,
                                const Shape& shape, const Alignments& alignments,
                                const Target& target, const DeviceFacts& device) {
+  TRY_ASSIGN(const LaunchScope scope, LaunchScope::make(table, entry.types, entry.config, shape,
+                                                        alignments, target, device));
+  if (const RuleCheck rules = check_rules(scope); !rules.ok) {
+    return fail(broken_rule(entry, scope, rules));
+  }
+  return plan_launch(entry, scope);
+}
+
+Result<LaunchPlan> plan_launch(const TableEntry& entry, const LaunchScope& scope) {
+  const KernelTable& table = scope.table();
   if (entry.symbols.size() != table.steps.size()) {
     return fail(ErrorCode::corrupt,
                 "kernel " + table.name + ": an entry does not name one function a step");
   }
-  TRY_ASSIGN(LaunchScope scope, LaunchScope::make(table, entry.types, entry.config, shape,
-                                                  alignments, target, device));
-  if (const RuleCheck rules = check_rules(table, scope); !rules.ok) {
-    return fail(ErrorCode::no_match, "kernel " + table.name + ": config " +
-                                         to_display(entry.config) + " does not serve " +
-                                         to_display(shape) + ": the rule \"" + rules.broken +
-                                         "\" does not hold");
-  }
-  auto plan = Planner(table, entry, target, device, std::move(scope)).run();
+  auto plan = Planner(entry, scope).run();
   if (!plan) {
     return fail(plan.error().with_context("kernel " + table.name));
   }
   return plan;
+}
+
+Error broken_rule(const TableEntry& entry, const LaunchScope& scope, const RuleCheck& rules) {
+  return {ErrorCode::no_match, "kernel " + scope.table().name + ": config " +
+                                   to_display(entry.config) + " does not serve " +
+                                   to_display(scope.shape()) + ": the rule \"" + rules.broken +
+                                   "\" does not hold"};
 }
 
 std::vector<CallerArgument> caller_arguments(const KernelTable& table, const Types& types) {

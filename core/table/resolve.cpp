@@ -17,9 +17,15 @@ namespace {
 constexpr std::array<std::string_view, 4> k_match_names = {"exact", "nearest-shape", "other-class",
                                                            "default"};
 
+/// A table that the device loads.
+struct Source {
+  const ResolveTable* given = nullptr;
+  LaunchScope scope;  ///< of the query; each candidate in turn uses it
+};
+
 /// An entry of the right types, with all that its place in the cascade depends on.
 struct Candidate {
-  const ResolveTable* source = nullptr;
+  Source* source = nullptr;
   const TableEntry* entry = nullptr;
   Match match = Match::fallback;
   double class_distance = 0;
@@ -48,13 +54,13 @@ std::int64_t comparable(double value) {
 bool before(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
     return std::tuple(c.misfit, c.match, c.class_rank, c.shape_rank, -c.size_rank, c.time_us,
-                      suffix_order(c.source->target));
+                      suffix_order(c.source->given->target));
   };
   if (const auto ka = key(a), kb = key(b); ka != kb) {
     return ka < kb;
   }
-  if (a.source->target != b.source->target) {
-    return a.source->target > b.source->target;
+  if (const Target &ta = a.source->given->target, &tb = b.source->given->target; ta != tb) {
+    return ta > tb;
   }
   if (a.entry->rank != b.entry->rank) {
     return a.entry->rank < b.entry->rank;
@@ -98,16 +104,18 @@ class Resolver {
       std::ranges::pop_heap(m_candidates.begin(), end, after);
       const Candidate& candidate = *(end - 1);
       std::string reason;
-      const bool accepted = !choice && serves(candidate, reason);
+      std::optional<LaunchPlan> plan = choice ? std::nullopt : serve(candidate, reason);
+      const bool accepted = plan.has_value();
       if (choice && !candidate.misfit) {
         reason = "further away than the answer";
       }
       if (accepted) {
         reason = how(candidate);
-        choice = Choice{candidate.source->target,
-                        candidate.source->table,
+        choice = Choice{candidate.source->given->target,
+                        candidate.source->given->table,
                         candidate.entry,
                         candidate.match,
+                        *std::move(plan),
                         reason,
                         {}};
         if (!m_with_trace) {
@@ -115,9 +123,9 @@ class Resolver {
         }
       }
       if (m_with_trace) {
-        trace.push_back(ResolveTrace{candidate.entry, candidate.source->target, candidate.match,
-                                     candidate.shape_distance, candidate.class_distance, accepted,
-                                     std::move(reason)});
+        trace.push_back(ResolveTrace{candidate.entry, candidate.source->given->target,
+                                     candidate.match, candidate.shape_distance,
+                                     candidate.class_distance, accepted, std::move(reason)});
       }
     }
     if (!choice) {
@@ -129,15 +137,16 @@ class Resolver {
 
  private:
   Result<void> collect() {
-    for (const ResolveTable& source : m_tables) {
-      if (!source.target.runs_on(m_query.device.capability)) {
+    m_sources.reserve(m_tables.size());  // candidates point into it
+    for (const ResolveTable& given : m_tables) {
+      if (!given.target.runs_on(m_query.device.capability)) {
         continue;
       }
-      m_runnable = true;
-      TRY(check_types(*source.table, m_query.types));
-      TRY(check_shape(*source.table, m_query.shape));
-      TRY(check_alignments(*source.table, m_query.types, m_query.alignments));
-      for (const TableEntry& entry : entries_of(source)) {
+      TRY_ASSIGN(LaunchScope scope,
+                 LaunchScope::make(*given.table, m_query.types, m_query.shape, m_query.alignments,
+                                   given.target, m_query.facts));
+      Source& source = m_sources.emplace_back(Source{&given, std::move(scope)});
+      for (const TableEntry& entry : entries_of(given)) {
         if (entry.types == m_query.types) {
           add(source, entry);
         }
@@ -146,7 +155,7 @@ class Resolver {
     return {};
   }
 
-  void add(const ResolveTable& source, const TableEntry& entry) {
+  void add(Source& source, const TableEntry& entry) {
     Candidate candidate;
     candidate.source = &source;
     candidate.entry = &entry;
@@ -164,7 +173,7 @@ class Resolver {
         candidate.misfit = true;
       }
     }
-    for (const Axis& axis : source.table->axes) {
+    for (const Axis& axis : source.given->table->axes) {
       compare_axis(axis, candidate);
     }
     candidate.class_rank = comparable(candidate.class_distance);
@@ -190,24 +199,33 @@ class Resolver {
     }
   }
 
-  // Whether the candidate answers the query; `reason` says why not.
-  bool serves(const Candidate& candidate, std::string& reason) {
+  // The candidate's launches, where it answers the query; `reason` says why it does not.
+  std::optional<LaunchPlan> serve(const Candidate& candidate, std::string& reason) {
     if (candidate.misfit) {
       reason = why_misfit(candidate);
-      return false;
+      return std::nullopt;
     }
-    const auto plan = plan_launch(*candidate.source->table, *candidate.entry, m_query.shape,
-                                  m_query.alignments, candidate.source->target, m_query.facts);
+    LaunchScope& scope = candidate.source->scope;
+    Result<LaunchPlan> plan;
+    if (auto used = scope.use(candidate.entry->config); !used) {
+      plan = fail(std::move(used).error());
+    } else if (const RuleCheck rules = check_rules(scope); rules.ok) {
+      plan = plan_launch(*candidate.entry, scope);
+    } else if (!m_with_trace && !m_nearest_miss.empty()) {
+      return std::nullopt;  // nobody will read why: most candidates of an untuned kernel end here
+    } else {
+      plan = fail(broken_rule(*candidate.entry, scope, rules));
+    }
     if (!plan) {
       reason = plan.error().message;
-      if (const std::string head = "kernel " + candidate.source->table->name + ": ";
+      if (const std::string head = "kernel " + scope.table().name + ": ";
           reason.starts_with(head)) {
         reason.erase(0, head.size());
       }
       if (m_nearest_miss.empty()) {
         m_nearest_miss = reason;
       }
-      return false;
+      return std::nullopt;
     }
     if (candidate.match > m_query.require) {
       reason =
@@ -215,9 +233,9 @@ class Resolver {
       if (m_refused.empty()) {
         m_refused = reason;
       }
-      return false;
+      return std::nullopt;
     }
-    return true;
+    return *std::move(plan);
   }
 
   [[nodiscard]] static std::string why_misfit(const Candidate& candidate) {
@@ -234,7 +252,7 @@ class Resolver {
   [[nodiscard]] std::string how(const Candidate& candidate) const {
     const TableEntry& entry = *candidate.entry;
     const std::string config =
-        "config " + to_display(entry.config) + " of " + candidate.source->target.text();
+        "config " + to_display(entry.config) + " of " + candidate.source->given->target.text();
     switch (candidate.match) {
       case Match::exact:
         return config + ", the winner on this device class at this very shape";
@@ -253,7 +271,7 @@ class Resolver {
   [[nodiscard]] Error no_match() const {
     const std::string name = m_tables.empty() ? "" : m_tables.front().table->name;
     std::string why;
-    if (!m_runnable) {
+    if (m_sources.empty()) {
       why = "no target of the release runs on a device of capability " +
             std::to_string(m_query.device.capability.major) + "." +
             std::to_string(m_query.device.capability.minor) + ": it has " + targets();
@@ -316,7 +334,7 @@ class Resolver {
   const ResolveQuery& m_query;
   std::string m_device_class;
   bool m_with_trace;
-  bool m_runnable = false;
+  std::vector<Source> m_sources;
   std::vector<Candidate> m_candidates;
   std::string m_nearest_miss;  ///< the first broken rule or limit
   std::string m_refused;       ///< the first answer that `require` does not accept

@@ -60,6 +60,7 @@ struct Choice {
   const KernelTable* table = nullptr;
   const TableEntry* entry = nullptr;
   Match match = Match::fallback;
+  LaunchPlan plan = {};             ///< of `entry`, for the query's shape, alignments and device
   std::string how;                  ///< one sentence for people
   std::vector<ResolveTrace> trace;  ///< only when asked for
 };

@@ -319,6 +319,40 @@ TEST_CASE("expressions see target and device, when the device is known") {
   CHECK(plan_launch(table, entry, shape(1, 1), {}, target("sm_90"), {}));
 }
 
+TEST_CASE("a scope knows every name, and another config's values once it uses that") {
+  const KernelTable table = row_table();
+  const Types types = {{"T", "f16"}};
+  const Shape at = shape(3, 1000);
+  const Alignments aligned = {{"x", 16}};
+  const Target sm90a = target("sm_90a");
+  const TableEntry one = row_entry("f16", 8, 1, 4);
+  const TableEntry other = row_entry("f16", 2, 4, 16);
+  LaunchScope scope = LaunchScope::make(table, types, at, aligned, sm90a, {132, 232'448}).value();
+  CHECK_FALSE(scope.find("VEC"));
+  CHECK_FALSE(scope.find("threads"));
+  REQUIRE(scope.use(one.config));
+  CHECK(scope.find("VEC") == 8);
+  CHECK(scope.find("threads") == 128);
+  CHECK(check_rules(scope).broken == "align(y) % 16 == 0");
+  REQUIRE(scope.use(other.config));
+  CHECK(scope.find("VEC") == 2);
+  CHECK(scope.find("threads") == 512);
+  CHECK(check_rules(scope).broken == "threads * ROWS <= 1024");
+  CHECK(scope.find("rows") == 3);
+  CHECK(scope.find("sizeof(T)") == 2);
+  CHECK(scope.find("sizeof(f64)") == 8);
+  CHECK(scope.find("align(x)") == 16);
+  CHECK(scope.find("align(w)") == 2);
+  CHECK(scope.find("device.sm_count") == 132);
+  CHECK(scope.find("target.smem_optin") == 232'448);
+  CHECK(scope.find("target.cc") == 90);
+  CHECK(scope.find("target.specific") == 1);
+  for (const char* name :
+       {"sizeof(U)", "align(rows)", "align(n_rows)", "target.x", "sizeof(T", "x"}) {
+    CHECK_FALSE(scope.find(name));
+  }
+}
+
 TEST_CASE("an error in a rule counts as not holding, one in a let names it") {
   KernelTable table = row_table();
   table.rules = {expr("cols / rows > 0")};

@@ -57,7 +57,7 @@ bool may_serve(const Answer& answer, const ResolveQuery& query) {
   const LaunchScope scope = LaunchScope::make(*answer.table, entry.types, entry.config, query.shape,
                                               query.alignments, answer.target, query.facts)
                                 .value();
-  return check_rules(*answer.table, scope).ok;
+  return check_rules(scope).ok;
 }
 
 Match match_of(const TableEntry& entry, const ResolveQuery& query) {
