@@ -2,6 +2,7 @@
 #include "core/base/base64.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace cubinary::core {
@@ -10,22 +11,19 @@ namespace {
 constexpr std::string_view k_alphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// 0..63, or 64 for what is no digit.
-std::uint32_t digit_value(char c) {
-  if (c >= 'A' && c <= 'Z') {
-    return static_cast<std::uint32_t>(c - 'A');
+constexpr std::uint8_t k_no_digit = 64;
+
+// What a character stands for, in either alphabet: 0..63, or k_no_digit.
+constexpr std::array<std::uint8_t, 256> k_values = [] {
+  std::array<std::uint8_t, 256> values{};
+  values.fill(k_no_digit);
+  for (std::size_t i = 0; i < k_alphabet.size(); ++i) {
+    values[static_cast<unsigned char>(k_alphabet[i])] = static_cast<std::uint8_t>(i);
   }
-  if (c >= 'a' && c <= 'z') {
-    return static_cast<std::uint32_t>(c - 'a' + 26);
-  }
-  if (c >= '0' && c <= '9') {
-    return static_cast<std::uint32_t>(c - '0' + 52);
-  }
-  if (c == '+' || c == '-') {
-    return 62;
-  }
-  return c == '/' || c == '_' ? 63 : 64;
-}
+  values['-'] = values['+'];
+  values['_'] = values['/'];
+  return values;
+}();
 
 tl::unexpected<Error> refuse(std::string_view why) {
   return fail(ErrorCode::corrupt, "the base64 text " + std::string(why));
@@ -53,35 +51,40 @@ Result<Bytes> base64_decode(std::string_view text) {
   if (text.size() % 4 != 0) {
     return refuse("is cut off: its length is no multiple of four");
   }
-  const bool standard = text.find_first_of("+/") != std::string_view::npos;
-  const bool url_safe = text.find_first_of("-_") != std::string_view::npos;
-  if (standard && url_safe) {
-    return refuse("mixes the standard and the URL-safe alphabet");
-  }
   std::size_t padding = 0;
   while (padding < 2 && text.ends_with('=')) {
     text.remove_suffix(1);
     ++padding;
   }
-  Bytes bytes;
-  bytes.reserve(text.size() / 4 * 3 + 2);
-  std::uint32_t group = 0;
-  unsigned bits = 0;
-  for (const char c : text) {
-    const std::uint32_t value = digit_value(c);
-    if (value > 63) {
-      return refuse("holds a character that is no base64 digit");
+  Bytes bytes(text.size() * 3 / 4);
+  std::byte* out = bytes.data();
+  bool standard = false;
+  bool url_safe = false;
+  // Four digits are three bytes; the last group may lack one byte or two.
+  for (std::size_t at = 0; at < text.size(); at += 4) {
+    const std::string_view digits = text.substr(at, 4);
+    std::uint32_t group = 0;
+    for (const char c : digits) {
+      const std::uint32_t value = k_values[static_cast<unsigned char>(c)];
+      if (value == k_no_digit) {
+        return refuse("holds a character that is no base64 digit");
+      }
+      if (value >= 62) {
+        (c == '+' || c == '/' ? standard : url_safe) = true;
+      }
+      group = group << 6U | value;
     }
-    group = group << 6U | value;
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      bytes.push_back(static_cast<std::byte>(group >> bits));
-      group &= (1U << bits) - 1U;
+    group <<= 6 * (4 - digits.size());
+    for (std::size_t i = 0; i + 1 < digits.size(); ++i) {
+      *out++ = static_cast<std::byte>(group >> 16U);
+      group = group << 8U & 0xff'ffffU;
+    }
+    if (group != 0) {
+      return refuse("ends in bits that belong to no byte");
     }
   }
-  if (group != 0) {
-    return refuse("ends in bits that belong to no byte");
+  if (standard && url_safe) {
+    return refuse("mixes the standard and the URL-safe alphabet");
   }
   return bytes;
 }

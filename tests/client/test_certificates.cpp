@@ -137,6 +137,45 @@ TEST_CASE("a chain verifies when its root is in the bundle, and only then") {
   CHECK(verifies(store.get(), certify(key, "leaf", MBSTRING_UTF8, &renamed, 2)));
 }
 
+TEST_CASE("names are told apart as OpenSSL does") {
+  // Letters outside ASCII in several encodings, blanks, and names that differ in what is left out
+  // of a first look.
+  const Fixture f;
+  const Authority wide = authority("Stra\u00dfe  1 CA");
+  const Authority dotted = authority("A.B CA");
+  const auto store = f.read(pem(wide.certificate) + pem(dotted.certificate));
+  REQUIRE(store);
+  const Key key = new_key();
+  const auto leaf_under = [&](const Authority& by, const std::string& name, int encoding) {
+    const Authority alias = {by.key, certify(by.key, name, encoding, nullptr, 2)};
+    return verifies(store.get(), certify(key, "leaf", MBSTRING_UTF8, &alias, 2));
+  };
+  CHECK(leaf_under(wide, "stra\u00dfe 1 ca", MBSTRING_UTF8));
+  CHECK(leaf_under(wide,
+                   "Stra\xdf"
+                   "e 1 CA",
+                   MBSTRING_ASC));  // Latin-1, as T.61 or BMP text
+  CHECK(leaf_under(dotted, "a.b  ca", V_ASN1_PRINTABLESTRING));
+  // U+4E41 and U+5A61 have letters for halves; OpenSSL's old choice for them is two bytes each.
+  const std::string two_bytes = "Root \u4e41\u5a61";
+  const Authority utf8 = authority(two_bytes);
+  ASN1_STRING_set_default_mask_asc("default");
+  const Authority bmp = {utf8.key, certify(utf8.key, two_bytes, MBSTRING_UTF8, nullptr, 2)};
+  ASN1_STRING_set_default_mask_asc("utf8only");
+  const auto kind = [](const Authority& one) {
+    const X509_NAME* name = X509_get_subject_name(one.certificate.get());
+    return ASN1_STRING_type(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, 0)));
+  };
+  CHECK(kind(utf8) == V_ASN1_UTF8STRING);
+  CHECK(kind(bmp) == V_ASN1_BMPSTRING);
+  CHECK(
+      verifies(f.read(pem(utf8.certificate)).get(), certify(key, "leaf", MBSTRING_UTF8, &bmp, 2)));
+  CHECK(
+      verifies(f.read(pem(bmp.certificate)).get(), certify(key, "leaf", MBSTRING_UTF8, &utf8, 2)));
+  CHECK_FALSE(leaf_under(dotted, "AB CA", MBSTRING_UTF8));
+  CHECK_FALSE(leaf_under(wide, "Strae 1 CA", MBSTRING_UTF8));
+}
+
 TEST_CASE("connections that verify at once find the same certificates") {
   const Fixture f;
   const Authority root = authority("Root");
@@ -178,5 +217,20 @@ TEST_CASE("a bundle is read anew when it is another, and one that is none gives 
   std::string damaged = pem(one.certificate);
   damaged[damaged.size() / 2] = '!';
   CHECK_FALSE(f.read(damaged));
+  // What is no plain list of certificates is left to OpenSSL: a key beside them, lines that end in
+  // a carriage return, explanations around.
+  const std::string good = pem(one.certificate);
+  std::string windows;
+  for (const char c : good) {
+    windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  }
+  for (const std::string& text :
+       {windows, "# -----BEGIN in a comment\n" + good, good + good,
+        "-----BEGIN X509 CERTIFICATE-----" + good.substr(27, good.size() - 27 - 26) +
+            "-----END X509 CERTIFICATE-----\n"}) {
+    const auto store = f.read(text);
+    REQUIRE(store);
+    CHECK(verifies(store.get(), one.certificate));
+  }
   CHECK(ERR_peek_error() == 0);
 }
