@@ -11,6 +11,7 @@
 #include <httplib.h>
 #include <unistd.h>
 
+#include "client/http.hpp"
 #include "core/base/file.hpp"
 #include "core/wire/codec.hpp"
 
@@ -126,10 +127,10 @@ core::Error error_of(const std::string& url, int status, const std::string& body
   return {code_of(code, status), url + ": " + message};
 }
 
-std::string describe(httplib::Error error) {
+std::string describe(httplib::Error error, const std::string& url) {
   switch (error) {
     case httplib::Error::Connection:
-      return "cannot connect";
+      return client::describe_no_connection(url);
     case httplib::Error::Read:
       return "the server broke off, or sent nothing in time";
     case httplib::Error::SSLServerVerification:
@@ -195,7 +196,7 @@ struct Remote::Impl {
       const bool hopeless = !result && !may_pass(result.error());
       if (hopeless || Clock::now() + wait > deadline) {
         return result ? fail(error_of(url, result->status, result->body))
-                      : fail(ErrorCode::network, url + ": " + describe(result.error()));
+                      : fail(ErrorCode::network, url + ": " + describe(result.error(), url));
       }
       std::this_thread::sleep_for(wait);
       pause = std::min<std::chrono::milliseconds>(2 * pause, k_longest_pause);
@@ -336,7 +337,7 @@ Result<void> Remote::download(const std::string& path,
     return fail(*problem);
   }
   if (!result) {
-    return fail(ErrorCode::network, m_impl->url + ": " + describe(result.error()));
+    return fail(ErrorCode::network, m_impl->url + ": " + describe(result.error(), m_impl->url));
   }
   if (result->status != 200) {
     return fail(error_of(m_impl->url, result->status, refusal));

@@ -54,6 +54,7 @@
 
 /* ---- libm */
 FIRST(double, exp, (double x), (x))
+FIRST(double, exp2, (double x), (x))
 FIRST(double, log, (double x), (x))
 FIRST(double, log2, (double x), (x))
 FIRST(double, pow, (double x, double y), (x, y))
@@ -77,6 +78,10 @@ FIRST(void*, pthread_getspecific, (unsigned key), (key))
 FIRST(int, pthread_setspecific, (unsigned key, const void* value), (key, value))
 FIRST(int, pthread_once, (void* control, void* routine), (control, routine))
 FIRST(int, pthread_mutex_trylock, (void* mutex), (mutex))
+FIRST(int, pthread_mutexattr_init, (void* attributes), (attributes))
+FIRST(int, pthread_mutexattr_settype, (void* attributes, int type), (attributes, type))
+FIRST(int, pthread_mutexattr_destroy, (void* attributes), (attributes))
+FIRST(int, pthread_sigmask, (int how, const void* set, void* before), (how, set, before))
 FIRST(int, pthread_rwlock_init, (void* lock, const void* attributes), (lock, attributes))
 FIRST(int, pthread_rwlock_destroy, (void* lock), (lock))
 FIRST(int, pthread_rwlock_rdlock, (void* lock), (lock))

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <httplib.h>
+#include <netdb.h>
 
 #include "client/certificates.hpp"
 
@@ -30,21 +31,33 @@ std::chrono::milliseconds remaining(Deadline deadline) {
                                                                std::chrono::steady_clock::now());
 }
 
-/// A client of the library for `origin`, which is SourceName's and so well-formed.
-std::unique_ptr<httplib::ClientImpl> make_client(const std::string& origin) {
+struct Address {
+  bool tls = false;
+  std::string host;
+  int port = 80;
+};
+
+/// Of an origin, which is SourceName's and so well-formed.
+Address address_of(const std::string& origin) {
   const auto scheme = origin.find("://");
-  std::string host = origin.substr(scheme + 3);
-  const bool tls = origin.starts_with("https");
-  int port = tls ? 443 : 80;
+  Address address{origin.starts_with("https"), origin.substr(scheme + 3)};
+  address.port = address.tls ? 443 : 80;
+  std::string& host = address.host;
   const auto bracket = host.find(']');
   if (const auto colon = host.find(':', bracket == std::string::npos ? 0 : bracket);
       colon != std::string::npos) {
-    port = static_cast<int>(std::strtol(host.c_str() + colon + 1, nullptr, 10));
+    address.port = static_cast<int>(std::strtol(host.c_str() + colon + 1, nullptr, 10));
     host.resize(colon);
   }
   if (host.starts_with('[')) {
     host = host.substr(1, host.size() - 2);
   }
+  return address;
+}
+
+/// A client of the library for `origin`.
+std::unique_ptr<httplib::ClientImpl> make_client(const std::string& origin) {
+  const auto [tls, host, port] = address_of(origin);
   if (!tls) {
     return std::make_unique<httplib::ClientImpl>(host, port);
   }
@@ -72,10 +85,10 @@ HttpReply reply_from(const httplib::Response& response) {
   return reply;
 }
 
-std::string describe(httplib::Error error) {
+std::string describe(httplib::Error error, const std::string& origin) {
   switch (error) {
     case httplib::Error::Connection:
-      return "cannot connect";
+      return describe_no_connection(origin);
     case httplib::Error::Read:
       return "the peer broke off, or sent nothing in time";
     case httplib::Error::Write:
@@ -94,6 +107,17 @@ std::string describe(httplib::Error error) {
 }
 
 }  // namespace
+
+std::string describe_no_connection(const std::string& origin) {
+  // The HTTP library has one error for both.
+  addrinfo* found = nullptr;
+  const int unknown = ::getaddrinfo(address_of(origin).host.c_str(), nullptr, nullptr, &found);
+  if (unknown != 0) {
+    return "no address is known for this host (" + std::string(::gai_strerror(unknown)) + ")";
+  }
+  ::freeaddrinfo(found);
+  return "cannot connect";
+}
 
 std::string_view HttpReply::header(const std::string& name) const {
   const auto found = headers.find(name);
@@ -161,7 +185,8 @@ Result<HttpReply> HttpConnection::get(const HttpRequest& request) try {
     if (remaining(request.deadline).count() <= 0) {
       return late();
     }
-    return fail(ErrorCode::network, m_impl->origin + ": " + describe(result.error()));
+    return fail(ErrorCode::network,
+                m_impl->origin + ": " + describe(result.error(), m_impl->origin));
   }
   return reply_from(*result);
 } catch (const std::exception& error) {

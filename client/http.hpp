@@ -49,4 +49,8 @@ class HttpConnection {
   std::unique_ptr<Impl> m_impl;
 };
 
+/// What to say where no connection to `origin` came about: that its host has no address, or that it
+/// does not answer. Looks the host up.
+[[nodiscard]] std::string describe_no_connection(const std::string& origin);
+
 }  // namespace cubinary::client

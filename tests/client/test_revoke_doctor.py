@@ -94,6 +94,20 @@ class Doctor(harness.Case):
             if finding["state"] == "lacking" and finding["area"] != "source":
                 self.assertTrue(finding["remedy"], finding)
 
+    def test_a_fault_does_not_hide_the_next(self):
+        make = harness.test_program("make_test_layout")
+        self.run_program(make, self.tmp / "other", self.tmp / "other-key")
+        self.run_program(make, self.tmp / "aged", self.tmp / "key", "expires=1000000000")
+        # A key that cannot be read, one that did not sign, a release that expired: each on a GPU of another kind.
+        for layout, key, says in (("layout", "no.pub", "No such file"), ("layout", "other-key.pub", "no pinned key made any"),
+                                  ("aged", "key.pub", "expired on 2001-09-09")):  # fmt: skip
+            with self.subTest(key, layout=layout):
+                report = self.doctor("--source", self.tmp / layout, "--key", self.tmp / key, status=3,
+                                     env={"FAKE_CUDA_CC": "75"})  # fmt: skip
+                lacking = {f["what"]: f["found"] for f in report["findings"] if f["state"] == "lacking"}
+                self.assertIn("code for Fake GPU 0", lacking)
+                self.assertIn(says, " ".join(lacking.values()))
+
     def test_a_device_or_driver_the_release_is_not_for(self):
         source = ("--source", self.tmp / "layout", "--key", self.tmp / "key.pub")
         report = self.doctor(*source, status=3, env={"FAKE_CUDA_CC": "75"})

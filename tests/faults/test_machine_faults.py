@@ -119,7 +119,7 @@ class FileSystems(Base):
 
 class Ways(Base):
     def test_a_name_that_nobody_knows(self):
-        self.bad(says="cannot connect", source="http://no-such-host.invalid")
+        self.bad(says="no address is known for this host", source="http://no-such-host.invalid")
 
     def test_ipv6(self):
         try:

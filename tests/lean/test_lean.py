@@ -81,6 +81,7 @@ class Lean(unittest.TestCase):
         shutil.copy(key + ".pub", os.path.join(cls.release, "key.pub"))
         for path in (
             os.path.join(BUILD_BIN, "cubinary-fetch"),
+            os.path.join(BUILD_BIN, "cubinary"),
             *([STATIC] if os.path.exists(STATIC) else []),
             LIBRARY,
             os.path.join(TESTS, "lean_program"),
@@ -136,6 +137,10 @@ class Lean(unittest.TestCase):
                 self.assertLessEqual(needed(path) - loaders, LIBC_PARTS)
                 self.assertLessEqual(os.path.getsize(path), SIZE_LIMIT)
                 self.assertLessEqual(floor, FLOOR)
+        if self.static:  # the whole program too: doctor and explain are asked where something is missing
+            whole = os.path.join(BUILD_BIN, "cubinary")
+            self.assertEqual({n for n in needed(whole) if not n.startswith("ld-linux")} - LIBC_PARTS, set())
+            self.assertLessEqual(glibc_floor(whole), FLOOR)
         exported = subprocess.run(
             ["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True
         ).stdout
@@ -164,6 +169,20 @@ class Lean(unittest.TestCase):
         again = self.lean(*command, "--offline", cache=cache, root=empty)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn("0 of 4 packs received", again.stdout)
+
+    def doctor(self, *, root=ROOT):
+        done = self.lean("/program/cubinary", "doctor", "--source", "/release/layout", "--key", "/release/key.pub",
+                         root=root)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^  ok +code for Fake GPU 0: sm_90 ")
+        self.assertRegex(done.stdout, r"(?m)^  note +folder: none: neither CUBINARY_CACHE")
+        self.assertTrue(done.stdout.endswith("nothing is lacking\n"), done.stdout)
+
+    def test_doctor(self):
+        self.doctor()
+        wrong = self.lean("/program/cubinary", "doctor", "--source", "/release/nothing", "--key", "/release/none.pub")
+        self.assertEqual(wrong.returncode, 3, wrong.stdout)
+        self.assertRegex(wrong.stdout, r"(?m)^  lacking +/release/none.pub: ")
 
     def test_program(self):
         cache = os.path.join(self.dir, "cache")
@@ -201,6 +220,7 @@ class Lean(unittest.TestCase):
         done = self.lean("/program/lean_program", "/release/layout", "/release/key.pub", "/cache", root=root)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "scale sm_90 exact VEC=4 WARPS=2\n")
+        self.doctor(root=root)
         print("ran on glibc %d.%d (%s)" % (*OLD_ROOTS[suite], suite))
 
     def test_an_old_libc(self):
