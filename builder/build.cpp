@@ -290,6 +290,7 @@ class Build {
     }
     TRY(check_unchanged(m_plan, compiled, "the build"));
     std::vector<store::Candidate> put;
+    std::set<Place> with_artifacts;
     const Result<void> written = m_store.write([&](store::Writer& writer) -> Result<void> {
       put.clear();
       for (const TaskResult& result : results) {
@@ -297,20 +298,21 @@ class Build {
         TRY_ASSIGN(auto candidates, put_result(writer, m_plan, result, members));
         for (std::size_t i = 0; i < members.size(); ++i) {
           m_ids[members[i]] = candidates[i].id;
+          if (candidates[i].artifact) {
+            with_artifacts.emplace(candidates[i].kernel, candidates[i].target);
+          }
           put.push_back(std::move(candidates[i]));
         }
       }
       return {};
     });
     TRY(written);
+    m_new_artifacts.merge(with_artifacts);
     for (const TaskResult& result : results) {
       m_summary.crashes += result.crashes;
       m_summary.compiler_cpu_seconds += result.candidate.cpu_ms / 1e3;
       for (const std::size_t index : m_tasks[result.task].candidates) {
         const Place place = place_of(m_plan.candidates[index]);
-        if (result.artifact) {
-          m_new_artifacts.insert(place);
-        }
         if (--m_outstanding[place] == 0 && m_new_artifacts.contains(place)) {
           crew.repack(place);
         }

@@ -7,6 +7,7 @@
 
 #include <fnmatch.h>
 
+#include "builder/recheck.hpp"
 #include "core/base/nearest.hpp"
 
 namespace cubinary::builder {
@@ -240,6 +241,9 @@ Result<Plan> make_plan(store::Store& store, std::vector<Manifest> manifests,
       TRY(check_target(target, kernel));
     }
     TRY(scan_inputs(scanner, kernel));
+    for (const Target& target : kernel.targets) {
+      kernel.gates.emplace(target.text(), LaunchGate(kernel.manifest, target));
+    }
     plan.kernels.push_back(std::move(kernel));
   }
   for (std::size_t index = 0; index < plan.kernels.size(); ++index) {
@@ -251,6 +255,7 @@ Result<Plan> make_plan(store::Store& store, std::vector<Manifest> manifests,
   for (PlannedCandidate& candidate : plan.candidates) {
     TRY_ASSIGN(candidate.known, store::find_candidate(reader, candidate.key));
   }
+  TRY(recheck(reader, plan));
   return plan;
 }
 

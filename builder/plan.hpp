@@ -10,6 +10,7 @@
 #include "builder/compile/toolchain.hpp"
 #include "builder/expand/expand.hpp"
 #include "builder/expand/specialise.hpp"
+#include "builder/inspect/launch_gate.hpp"
 #include "builder/key/build_key.hpp"
 #include "builder/key/inputs.hpp"
 #include "core/base/result.hpp"
@@ -38,6 +39,7 @@ struct PlannedKernel {
   Toolkit toolkit;
   store::Toolchain toolchain;
   std::map<store::CandidateRole, Inputs> inputs;
+  std::map<std::string, LaunchGate, std::less<>> gates;  ///< by target
 };
 
 struct PlannedCandidate {
@@ -48,6 +50,7 @@ struct PlannedCandidate {
   core::Digest code;
   core::Digest key;
   std::optional<store::CandidateState> known;  ///< what the store has under the key
+  std::string again;  ///< why what the store has under the key does not count; empty: it does
 };
 
 /// All candidates the manifests ask for, and which of them the store knows.

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "builder/inspect/judge_candidate.hpp"
 #include "core/base/digest.hpp"
 #include "core/base/nearest.hpp"
 #include "core/manifest/manifest.hpp"
@@ -60,8 +61,13 @@ Result<store::Kernel> require_kernel(const store::Reader& reader, std::string_vi
                                         core::did_you_mean(name, names));
 }
 
+struct SentKernel {
+  store::Kernel row;
+  core::Manifest manifest;
+};
+
 /// What a kernel's sender says of it must be what its manifest says.
-Result<store::Kernel> read_kernel(const json::Node& node) {
+Result<SentKernel> read_kernel(const json::Node& node) {
   TRY_ASSIGN(store::Kernel kernel, store::kernel_from_json(node));
   auto manifest = core::parse_manifest(kernel.manifest, "manifest");
   if (!manifest) {
@@ -73,8 +79,40 @@ Result<store::Kernel> read_kernel(const json::Node& node) {
   if (core::interface_digest(*manifest) != kernel.interface) {
     return fail(node.error("the interface is not the digest of the manifest's arguments"));
   }
-  return kernel;
+  return SentKernel{std::move(kernel), *std::move(manifest)};
 }
+
+/// Judges cubins that others compiled as a build judges its own.
+class PublishGate {
+ public:
+  PublishGate(const store::Reader& reader, const core::Manifest& manifest)
+      : m_reader(reader), m_manifest(manifest) {}
+
+  /// Nothing is asked of a candidate that failed. Errors: `not_found` for a missing artifact, and
+  /// those of judge_candidate.
+  Result<void> judge(store::Candidate& candidate) {
+    if (!candidate.artifact) {
+      return {};
+    }
+    TRY_ASSIGN(const bool there, store::has_artifact(m_reader, *candidate.artifact));
+    if (!there) {
+      return fail(ErrorCode::not_found, "no artifact " + candidate.artifact->text() +
+                                            " in the store; put it before its candidate");
+    }
+    TRY_ASSIGN(const core::Bytes cubin, store::read_artifact(m_reader, *candidate.artifact));
+    auto gate = m_gates.find(candidate.target);
+    if (gate == m_gates.end()) {
+      TRY_ASSIGN(const core::Target target, core::Target::parse(candidate.target));
+      gate = m_gates.emplace(candidate.target, builder::LaunchGate(m_manifest, target)).first;
+    }
+    return builder::judge_candidate(m_manifest, gate->second, cubin, candidate);
+  }
+
+ private:
+  const store::Reader& m_reader;
+  const core::Manifest& m_manifest;
+  std::map<std::string, builder::LaunchGate> m_gates;
+};
 
 /// The records of a batch: digest (32 bytes), size (8 bytes, little-endian), bytes.
 Result<std::vector<std::pair<Digest, core::ByteView>>> split_batch(std::string_view body) {
@@ -239,14 +277,21 @@ Result<Response> PublishApi::put_candidates(const Request& request) const {
   TRY_ASSIGN(const json::Value document, json_body(request));
   const json::Node top(document, "the request");
   TRY_ASSIGN(const json::Node kernel_node, top.at("kernel"));
-  TRY_ASSIGN(const store::Kernel kernel, read_kernel(kernel_node));
+  TRY_ASSIGN(const SentKernel sent, read_kernel(kernel_node));
+  const store::Kernel& kernel = sent.row;
   TRY_ASSIGN(const json::Node list, top.at("candidates"));
   TRY_ASSIGN(const auto nodes, list.elements());
+  TRY_ASSIGN(const store::Reader reader, m_store->reader());
+  PublishGate gate(reader, sent.manifest);
   std::vector<store::Candidate> candidates;
   for (const json::Node& node : nodes) {
     TRY_ASSIGN(store::Candidate candidate, store::candidate_from_json(node));
     if (candidate.kernel != kernel.name) {
       return fail(node.error("is of kernel " + candidate.kernel + ", not " + kernel.name));
+    }
+    if (const Result<void> judged = gate.judge(candidate); !judged) {
+      return fail(judged.error().code == ErrorCode::bad_cubin ? node.error(judged.error().message)
+                                                              : judged.error());
     }
     candidates.push_back(std::move(candidate));
   }
@@ -357,7 +402,8 @@ Result<Response> PublishApi::put_current(const Request& request, std::string_vie
   TRY_ASSIGN(const json::Value document, json_body(request));
   const json::Node top(document, "the request");
   TRY_ASSIGN(const json::Node kernel_node, top.at("kernel"));
-  TRY_ASSIGN(const store::Kernel kernel, read_kernel(kernel_node));
+  TRY_ASSIGN(const SentKernel sent, read_kernel(kernel_node));
+  const store::Kernel& kernel = sent.row;
   if (kernel.name != name) {
     return fail(kernel_node.error("is " + kernel.name + ", not " + std::string(name)));
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "builder/compile/compiler_log.hpp"
 #include "builder/inspect/inspect.hpp"
@@ -38,59 +39,51 @@ std::vector<std::string> unique_entries(const std::vector<std::string>& entries)
   return unique;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 8; ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  return names.size() > 8 ? text + ", …" : text;
-}
-
-Result<std::string> find_symbol(const CubinInfo& info, const std::vector<std::string>& all,
-                                const std::string& entry, const std::string& told) {
-  std::string symbol = told.empty() ? match_entry(entry, all).value_or("") : told;
-  if (!symbol.empty() && info.find(symbol) != nullptr) {
-    return symbol;
-  }
-  return fail(ErrorCode::bad_cubin,
-              all.empty() ? "the cubin has no entry at all: is the source empty for this target "
-                            "(#if __CUDA_ARCH__)?"
-                          : "the cubin has no entry for `" + entry + "`; it has " + listed(all));
-}
-
-Result<void> read_cubin(const PlannedCandidate& planned, const CompileReply& reply,
-                        store::Candidate& candidate) {
+/// Holds the cubin against what was asked for; the entries, one a step.
+Result<std::vector<CubinEntry>> read_cubin(const PlannedCandidate& planned,
+                                           const CompileReply& reply, store::Candidate& candidate) {
   TRY_ASSIGN(const core::Target target, core::Target::parse(planned.target));
   TRY_ASSIGN(const CubinInfo info, inspect_cubin(reply.cubin, target));
-  std::vector<std::string> all;
-  for (const CubinEntry& entry : info.entries) {
-    all.push_back(entry.symbol);
-  }
-  const std::vector<std::string> asked = unique_entries(planned.special.entries);
-  const auto spills = spills_from_log(reply.log);
-  std::set<std::string> wanted;
-  for (const std::string& name : planned.special.entries) {
+  const std::vector<std::string>& names = planned.special.entries;
+  const std::vector<std::string> asked = unique_entries(names);
+  std::vector<std::string> told;
+  for (const std::string& name : names) {
     const auto at =
         static_cast<std::size_t>(std::find(asked.begin(), asked.end(), name) - asked.begin());
-    TRY_ASSIGN(const std::string symbol,
-               find_symbol(info, all, name, at < reply.symbols.size() ? reply.symbols[at] : ""));
-    const CubinEntry& entry = *info.find(symbol);
-    if (entry.hollow) {
-      return fail(ErrorCode::bad_cubin, "`" + name + "` does nothing when compiled for " +
-                                            info.target +
-                                            ": is its body empty there (#if __CUDA_ARCH__)?");
-    }
-    const auto spilled = spills.find(symbol);
-    candidate.symbols.push_back({symbol, entry.max_threads, entry.registers, entry.static_smem,
+    told.push_back(at < reply.symbols.size() ? reply.symbols[at] : "");
+  }
+  TRY_ASSIGN(FoundEntries found, find_entries(info, names, told));
+  const auto spills = spills_from_log(reply.log);
+  std::vector<CubinEntry> entries;
+  for (const CubinEntry* const entry : found.entries) {
+    const auto spilled = spills.find(entry->symbol);
+    candidate.symbols.push_back({entry->symbol, entry->max_threads, entry->registers,
+                                 entry->static_smem,
                                  spilled == spills.end() ? 0 : spilled->second});
-    wanted.insert(symbol);
+    entries.push_back(*entry);
   }
-  for (const std::string& symbol : all) {
-    if (!wanted.contains(symbol)) {
-      candidate.extra_entries.push_back(symbol);
-    }
+  candidate.extra_entries = std::move(found.extra);
+  return entries;
+}
+
+/// Fills in status, message, symbols and log from a compiler's reply, after inspecting the cubin. A
+/// cubin that is not right makes the candidate failed.
+void judge_reply(const PlannedCandidate& planned, const CompileReply& reply, TaskResult& result) {
+  store::Candidate& candidate = result.candidate;
+  candidate.cpu_ms = reply.cpu_ms;
+  candidate.log = log_to_keep(reply.log);
+  candidate.status = CandidateStatus::failed;
+  if (reply.status != CompileReply::Status::ok) {
+    candidate.message = reply.message;
+    return;
   }
-  return {};
+  auto read = read_cubin(planned, reply, candidate);
+  if (!read) {
+    candidate.message = read.error().message;
+    return;
+  }
+  result.entries = std::move(*read);
+  candidate.status = CandidateStatus::ok;
 }
 
 }  // namespace
@@ -180,45 +173,43 @@ Result<void> check_unchanged(const Plan& plan, std::span<const std::size_t> comp
 Result<std::vector<store::Candidate>> put_result(store::Writer& writer, const Plan& plan,
                                                  const TaskResult& result,
                                                  std::span<const std::size_t> members) {
-  if (result.artifact) {
-    TRY(store::put_artifact(writer, *result.artifact));
+  std::vector<const CubinEntry*> entries;
+  for (const CubinEntry& entry : result.entries) {
+    entries.push_back(&entry);
   }
+  bool artifact_put = false;
   std::vector<store::Candidate> put;
   for (const std::size_t index : members) {
     const PlannedCandidate& planned = plan.candidates[index];
+    const PlannedKernel& kernel = plan.kernels[planned.kernel];
     store::Candidate candidate = result.candidate;
-    candidate.kernel = plan.kernels[planned.kernel].manifest.name;
+    if (candidate.status == CandidateStatus::ok) {
+      const Result<void> judged =
+          kernel.gates.at(planned.target).judge(planned.variant, entries, planned.special.entries);
+      if (!judged) {
+        candidate.status = CandidateStatus::failed;
+        candidate.message = judged.error().message;
+        candidate.artifact.reset();
+        candidate.symbols.clear();
+        candidate.extra_entries.clear();
+      } else if (!std::exchange(artifact_put, true)) {
+        TRY(store::put_artifact(writer, *result.artifact));
+      }
+    }
+    candidate.kernel = kernel.manifest.name;
     candidate.build_key = planned.key;
     candidate.role = planned.variant.role;
     candidate.types = planned.variant.types;
     candidate.compile_axes = planned.variant.compile_axes;
     candidate.config = planned.variant.config;
     TRY_ASSIGN(candidate.id, store::put_candidate(writer, candidate));
-    if (result.artifact) {
+    if (candidate.artifact) {
       candidate.raw_size = result.artifact->size;
       candidate.stored_size = result.artifact->stored.size();
     }
     put.push_back(std::move(candidate));
   }
   return put;
-}
-
-void judge_reply(const PlannedCandidate& planned, const CompileReply& reply,
-                 store::Candidate& candidate) {
-  candidate.cpu_ms = reply.cpu_ms;
-  candidate.log = log_to_keep(reply.log);
-  candidate.status = CandidateStatus::failed;
-  if (reply.status != CompileReply::Status::ok) {
-    candidate.message = reply.message;
-    return;
-  }
-  if (const auto read = read_cubin(planned, reply, candidate); !read) {
-    candidate.message = read.error().message;
-    candidate.symbols.clear();
-    candidate.extra_entries.clear();
-    return;
-  }
-  candidate.status = CandidateStatus::ok;
 }
 
 TaskRunner::TaskRunner(const WorkerOptions& options, std::chrono::milliseconds limit, int stop)
@@ -253,7 +244,7 @@ Result<std::optional<TaskResult>> TaskRunner::run(const PlannedKernel& kernel,
       if (answer.reply.status == CompileReply::Status::environment) {
         return fail(ErrorCode::environment, answer.reply.message);
       }
-      judge_reply(planned, answer.reply, result.candidate);
+      judge_reply(planned, answer.reply, result);
       if (result.candidate.status == CandidateStatus::ok) {
         TRY_ASSIGN(result.artifact, store::prepare_artifact(answer.reply.cubin, dictionary));
         result.candidate.artifact = result.artifact->digest;

@@ -11,6 +11,7 @@
 
 #include "builder/compile/compile_job.hpp"
 #include "builder/compile/worker.hpp"
+#include "builder/inspect/inspect.hpp"
 #include "builder/plan.hpp"
 #include "core/base/result.hpp"
 #include "store/artifacts.hpp"
@@ -30,6 +31,7 @@ struct TaskResult {
   store::Candidate
       candidate;  ///< of the task's first candidate; key and variant of the others differ
   std::optional<store::PreparedArtifact> artifact;
+  std::vector<CubinEntry> entries;  ///< one a step; empty unless the code is right
   unsigned crashes = 0;
 };
 
@@ -51,15 +53,11 @@ struct TaskResult {
                                                  std::string_view what);
 
 /// Puts what a task came to: its artifact, and a candidate for each of `members`, which are of one
-/// code key, of whatever kernels. Gives them in that order, with their ids.
+/// code key, of whatever kernels: code that is right, and that its own kernel's manifest cannot
+/// launch, makes a failed candidate. Gives them in that order, with their ids.
 [[nodiscard]] core::Result<std::vector<store::Candidate>> put_result(
     store::Writer& writer, const Plan& plan, const TaskResult& result,
     std::span<const std::size_t> members);
-
-/// Fills in status, message, symbols and log from a compiler's reply, after inspecting the cubin. A
-/// cubin that is not right makes the candidate failed.
-void judge_reply(const PlannedCandidate& planned, const CompileReply& reply,
-                 store::Candidate& candidate);
 
 /// One thread's part in a build: a worker process and what to do with its answers.
 class TaskRunner {

@@ -19,24 +19,35 @@ std::string_view take_line(std::string_view& text) {
 struct WayOut {
   std::string_view sign;
   std::string_view advice;
+  bool of_nvrtc = false;  ///< nothing with nvcc
 };
-constexpr std::array<WayOut, 6> k_nvrtc_ways_out = {{
+constexpr auto k_ways_out = std::to_array<WayOut>({
     {"host functions are not allowed in JIT mode",
      "mark it __device__ (a generic lambda cannot be: flags = [\"-default-device\"]), or set "
-     "backend = \"nvcc\" in the manifest"},
+     "backend = \"nvcc\" in the manifest",
+     true},
     {"__host__ function is not allowed in JIT mode",
      "include the single header that is needed (<cub/block/block_reduce.cuh>, not <cub/cub.cuh>), "
-     "or set backend = \"nvcc\" in the manifest"},
+     "or set backend = \"nvcc\" in the manifest",
+     true},
     {"unrecognized token",
      "a byte order mark or another invisible character in a header stops NVRTC: remove it, or set "
-     "backend = \"nvcc\" in the manifest"},
+     "backend = \"nvcc\" in the manifest",
+     true},
     {"Unresolved extern function", "define it in the sources: cubins are not linked with others"},
     {"device-side kernel launch",
      "launch it from the host, as a [[step]] of its own: cubins are not linked with the device "
      "runtime"},
+    {"requires separate compilation mode",
+     "launch it from the host, as a [[step]] of its own: cubins are not linked with the device "
+     "runtime"},
     {"cannot determine which instance of overloaded",
      "name one in the manifest's entry: static_cast<void(*)(double*)>(name)"},
-}};
+    {"uses too much shared data",
+     "48 KB is the most a block can declare: take more as `extern __shared__`, and say how much in "
+     "`smem` of the manifest's launch"},
+    {"No such file or directory", "name its folder in the manifest's include"},
+});
 
 /// NVRTC compiles the expressions that name entries as a file of this name.
 constexpr std::string_view k_name_map = "__nv_name_map";
@@ -80,12 +91,13 @@ std::string first_error(std::string_view log, core::Backend backend) {
       error = trimmed(line);
     }
   }
-  if (backend == core::Backend::nvrtc) {
-    for (const WayOut& way : k_nvrtc_ways_out) {
-      if (error.find(way.sign) != std::string::npos) {
-        return error + ": " + std::string(way.advice);
-      }
+  const bool nvrtc = backend == core::Backend::nvrtc;
+  for (const WayOut& way : k_ways_out) {
+    if ((nvrtc || !way.of_nvrtc) && error.find(way.sign) != std::string::npos) {
+      return error + ": " + std::string(way.advice);
     }
+  }
+  if (nvrtc) {
     if (const std::string_view advice = header_way_out(error); !advice.empty()) {
       return error + ": " + std::string(advice);
     }

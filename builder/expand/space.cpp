@@ -80,8 +80,8 @@ void Space::add_constants(const core::Target& target) {
   }
 }
 
-Space::Dependencies Space::add_code(const core::Expression& expression, Code& code,
-                                    const std::vector<Dependencies>& lets) {
+Space::Dependencies Space::add_code(const core::Expression& expression, Code& code) const {
+  const std::vector<Dependencies>& lets = m_let_needs;
   Dependencies needs{std::vector<bool>(m_variables.size()), std::vector<bool>(m_lets.size()), true};
   for (const std::string& name : expression.variables()) {
     const auto slot = m_slot_of.find(name);
@@ -111,30 +111,43 @@ Space::Dependencies Space::add_code(const core::Expression& expression, Code& co
   return needs;
 }
 
+std::vector<std::size_t> Space::lets_of(const Dependencies& needs) {
+  std::vector<std::size_t> lets;
+  for (std::size_t l = 0; l < needs.lets.size(); ++l) {
+    if (needs.lets[l]) {
+      lets.push_back(l);
+    }
+  }
+  return lets;
+}
+
+Space::Formula Space::formula(const core::Expression& expression) const {
+  Formula formula{{expression, {}}, {}, true};
+  const Dependencies needs = add_code(expression, formula.code);
+  formula.lets = lets_of(needs);
+  formula.judged_here = needs.judged_here;
+  return formula;
+}
+
 void Space::add_rules(const Manifest& manifest) {
-  std::vector<Dependencies> lets;
   for (const auto& [name, located] : manifest.lets) {
     m_lets.push_back({located.expression, {}});
-    Dependencies needs = add_code(located.expression, m_lets.back(), lets);
+    Dependencies needs = add_code(located.expression, m_lets.back());
     m_let_slots.push_back(static_cast<int>(m_slots.size()));
     m_slot_of[name] = m_let_slots.back();
     m_slots.push_back(0);
-    lets.push_back(std::move(needs));
+    m_let_needs.push_back(std::move(needs));
   }
   for (std::size_t i = 0; i < manifest.rules.size(); ++i) {
     m_rule_code.push_back({manifest.rules[i].expression, {}});
-    const Dependencies needs = add_code(manifest.rules[i].expression, m_rule_code.back(), lets);
+    const Dependencies needs = add_code(manifest.rules[i].expression, m_rule_code.back());
     m_judged.push_back(needs.judged_here);
     if (!needs.judged_here) {
       continue;
     }
     Rule rule;
     rule.index = i;
-    for (std::size_t l = 0; l < needs.lets.size(); ++l) {
-      if (needs.lets[l]) {
-        rule.lets.push_back(l);
-      }
-    }
+    rule.lets = lets_of(needs);
     for (std::size_t v = 0; v < m_variables.size(); ++v) {
       if (needs.variables[v]) {
         (m_variables[v].changes_code ? rule.code : rule.launch).push_back(v);
@@ -251,6 +264,32 @@ class Space::Walk {
     }
   }
 
+  void bind_code(std::span<const std::size_t> code_choice) {
+    for (std::size_t d = 0; d < code_choice.size(); ++d) {
+      bind(d, code_choice[d]);
+    }
+  }
+
+  core::Result<std::int64_t> evaluate(const Formula& formula) {
+    TRY(compute(formula.lets));
+    return evaluate(formula.code);
+  }
+
+  /// Every valid choice of the variables from `depth` on.
+  void launches(std::size_t depth,
+                const std::function<bool(const std::vector<std::size_t>&)>& visit) {
+    if (depth == m_space.m_variables.size()) {
+      m_stopped = !visit(m_choice);
+      return;
+    }
+    for (std::size_t v = 0; v < m_space.m_variables[depth].size && !m_stopped; ++v) {
+      bind(depth, v);
+      if (!broken_rule(depth + 1)) {
+        launches(depth + 1, visit);
+      }
+    }
+  }
+
   struct Sum {
     Count configs;
     Count candidates;
@@ -360,15 +399,19 @@ class Space::Walk {
   }
 
   bool holds(const Rule& rule) {
-    for (const std::size_t l : rule.lets) {
-      const auto value = evaluate(m_space.m_lets[l]);
-      if (!value) {
-        return false;
-      }
-      m_slots[static_cast<std::size_t>(m_space.m_let_slots[l])] = *value;
+    if (!compute(rule.lets)) {
+      return false;
     }
     const auto value = evaluate(m_space.m_rule_code[rule.index]);
     return value && *value != 0;
+  }
+
+  core::Result<void> compute(const std::vector<std::size_t>& lets) {
+    for (const std::size_t l : lets) {
+      TRY_ASSIGN(const std::int64_t value, evaluate(m_space.m_lets[l]));
+      m_slots[static_cast<std::size_t>(m_space.m_let_slots[l])] = value;
+    }
+    return {};
   }
 
   core::Result<std::int64_t> evaluate(const Code& code) {
@@ -390,6 +433,23 @@ class Space::Walk {
 void Space::for_each_candidate(
     const std::function<bool(const std::vector<std::size_t>&)>& visit) const {
   Walk(*this).candidates(0, visit);
+}
+
+void Space::at(std::span<const std::size_t> code_choice,
+               const std::function<void(const Evaluate&)>& visit) const {
+  Walk walk(*this);
+  walk.bind_code(code_choice);
+  visit([&walk](const Formula& formula) { return walk.evaluate(formula); });
+}
+
+void Space::for_each_launch(
+    std::span<const std::size_t> code_choice,
+    const std::function<bool(const std::vector<std::size_t>&, const Evaluate&)>& visit) const {
+  Walk walk(*this);
+  walk.bind_code(code_choice);
+  const Evaluate evaluate = [&walk](const Formula& formula) { return walk.evaluate(formula); };
+  walk.launches(m_code_depth,
+                [&](const std::vector<std::size_t>& choice) { return visit(choice, evaluate); });
 }
 
 Space::Totals Space::count() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,12 +56,30 @@ class Space {
   };
   [[nodiscard]] Totals count() const;
 
- private:
-  class Walk;
   struct Code {
     core::Expression expression;
     std::vector<int> slots;  ///< a variable of the expression each
   };
+  /// An expression of the manifest that no rule is.
+  struct Formula {
+    Code code;
+    std::vector<std::size_t> lets;  ///< to compute first, in order
+    bool judged_here = true;        ///< without shape, alignment and device
+  };
+  [[nodiscard]] Formula formula(const core::Expression& expression) const;
+
+  using Evaluate = std::function<core::Result<std::int64_t>(const Formula&)>;
+  /// Calls `visit` once with the code-changing variables at a choice: for formulas of these alone.
+  void at(std::span<const std::size_t> code_choice,
+          const std::function<void(const Evaluate& evaluate)>& visit) const;
+  /// Calls `visit` with every choice of the other variables that completes a choice of the
+  /// code-changing ones, until it returns false. `evaluate` is for formulas judged here.
+  void for_each_launch(std::span<const std::size_t> code_choice,
+                       const std::function<bool(const std::vector<std::size_t>& choice,
+                                                const Evaluate& evaluate)>& visit) const;
+
+ private:
+  class Walk;
   struct Dependencies {
     std::vector<bool> variables;
     std::vector<bool> lets;
@@ -69,8 +88,9 @@ class Space {
 
   void add_variables(const core::Manifest& manifest);
   void add_constants(const core::Target& target);
-  Dependencies add_code(const core::Expression& expression, Code& code,
-                        const std::vector<Dependencies>& lets);
+  Dependencies add_code(const core::Expression& expression, Code& code) const;
+  /// The lets that `needs` names, in order.
+  static std::vector<std::size_t> lets_of(const Dependencies& needs);
   void add_rules(const core::Manifest& manifest);
   void order();
   void schedule();
@@ -81,6 +101,7 @@ class Space {
   std::vector<std::int64_t> m_slots;  ///< constants are set
   std::vector<Code> m_lets;
   std::vector<int> m_let_slots;
+  std::vector<Dependencies> m_let_needs;
   std::vector<Code> m_rule_code;  ///< by Rule::index
   std::vector<Rule> m_rules;      ///< those judged here
   std::vector<bool> m_judged;

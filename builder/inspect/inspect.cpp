@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 
 #include "builder/inspect/elf.hpp"
 
@@ -27,9 +28,13 @@ constexpr std::uint32_t k_section_info = 0x70000000;
 // the value is the length of what follows.
 constexpr std::uint8_t k_format_sized = 0x04;
 constexpr std::uint8_t k_attribute_max_threads = 0x05;
+constexpr std::uint8_t k_attribute_required_block = 0x10;
 constexpr std::uint8_t k_attribute_min_stack_size = 0x12;
+constexpr std::uint8_t k_attribute_parameter = 0x17;
 constexpr std::uint8_t k_attribute_parameter_size = 0x19;
 constexpr std::uint8_t k_attribute_register_count = 0x2f;
+constexpr std::uint8_t k_attribute_required_cluster = 0x3d;
+constexpr std::uint8_t k_attribute_large_parameter = 0x45;
 
 struct Attribute {
   std::uint8_t format = 0;
@@ -184,6 +189,66 @@ std::vector<CubinEntry> find_entries(const ElfFile& file, int number) {
   return entries;
 }
 
+/// Three dimensions of at most 1024 each, or nothing when the payload holds something else.
+std::optional<std::array<std::int64_t, 3>> read_dimensions(ByteView payload) {
+  std::array<std::int64_t, 3> dimensions{};
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    std::uint32_t value = 0;
+    if (!read_little_endian(payload, 4 * i, value) || value > 1024) {
+      return std::nullopt;
+    }
+    dimensions[i] = value;
+  }
+  return dimensions;
+}
+
+/// A parameter's number, offset and size; the size is bits 18 and up of a word, or a word of its
+/// own where there may be more than these hold.
+void read_parameter(const Attribute& attribute, CubinEntry& entry) {
+  std::uint16_t ordinal = 0;
+  std::uint16_t offset = 0;
+  std::uint32_t size = 0;
+  constexpr std::uint16_t k_most = 4096;
+  if (!read_little_endian(attribute.payload, 4, ordinal) || ordinal >= k_most ||
+      !read_little_endian(attribute.payload, 6, offset) ||
+      !read_little_endian(attribute.payload, 8, size)) {
+    return;
+  }
+  if (attribute.id == k_attribute_parameter) {
+    size >>= 18U;
+  }
+  if (entry.parameters.size() <= ordinal) {
+    entry.parameters.resize(ordinal + std::size_t{1});
+  }
+  entry.parameters[ordinal] = {offset, size};
+}
+
+/// What an entry's own section says of it.
+void read_own_attribute(const Attribute& attribute, CubinEntry& entry) {
+  switch (attribute.id) {
+    case k_attribute_parameter_size:
+      entry.parameter_bytes = attribute.value;
+      break;
+    case k_attribute_parameter:
+    case k_attribute_large_parameter:
+      read_parameter(attribute, entry);
+      break;
+    case k_attribute_max_threads:
+      if (const auto most = read_dimensions(attribute.payload)) {
+        entry.launch_bound = (*most)[0] * (*most)[1] * (*most)[2];
+      }
+      break;
+    case k_attribute_required_block:
+      entry.required_block = read_dimensions(attribute.payload).value_or(entry.required_block);
+      break;
+    case k_attribute_required_cluster:
+      entry.required_cluster = read_dimensions(attribute.payload).value_or(entry.required_cluster);
+      break;
+    default:
+      break;
+  }
+}
+
 Result<void> read_attributes(const ElfFile& file, std::vector<CubinEntry>& entries) {
   const auto find = [&](std::string_view symbol) -> CubinEntry* {
     const auto found = std::lower_bound(
@@ -199,28 +264,16 @@ Result<void> read_attributes(const ElfFile& file, std::vector<CubinEntry>& entri
     CubinEntry* const own =
         section.name.starts_with(k_prefix) ? find(section.name.substr(k_prefix.size())) : nullptr;
     TRY(for_each_attribute(section.bytes, [&](const Attribute& attribute) {
-      std::uint32_t first = 0;
-      if (attribute.id == k_attribute_parameter_size && own != nullptr) {
-        own->parameter_bytes = attribute.value;
+      if (own != nullptr) {
+        read_own_attribute(attribute, *own);
       }
-      if (!read_little_endian(attribute.payload, 0, first)) {
-        return;
-      }
-      if (attribute.id == k_attribute_max_threads && own != nullptr) {
-        std::uint32_t y = 1;
-        std::uint32_t z = 1;
-        if (read_little_endian(attribute.payload, 4, y) &&
-            read_little_endian(attribute.payload, 8, z) && first <= 1024 && y <= 1024 &&
-            z <= 1024) {
-          own->max_threads = std::int64_t{first} * y * z;
-        }
-        return;
-      }
+      std::uint32_t symbol = 0;
       std::uint32_t value = 0;
-      if (first >= file.symbols.size() || !read_little_endian(attribute.payload, 4, value)) {
+      if (!read_little_endian(attribute.payload, 0, symbol) || symbol >= file.symbols.size() ||
+          !read_little_endian(attribute.payload, 4, value)) {
         return;
       }
-      CubinEntry* const named = find(file.symbols[first].name);
+      CubinEntry* const named = find(file.symbols[symbol].name);
       if (named == nullptr) {
         return;
       }
@@ -232,8 +285,13 @@ Result<void> read_attributes(const ElfFile& file, std::vector<CubinEntry>& entri
     }));
   }
   for (CubinEntry& entry : entries) {
-    const std::int64_t fitting = threads_within_registers(entry.registers);
-    entry.max_threads = entry.max_threads == 0 ? fitting : std::min(entry.max_threads, fitting);
+    entry.max_threads = threads_within_registers(entry.registers);
+    const auto& block = entry.required_block;
+    for (const std::int64_t most : {entry.launch_bound, block[0] * block[1] * block[2]}) {
+      if (most != 0) {
+        entry.max_threads = std::min(entry.max_threads, most);
+      }
+    }
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,16 +14,28 @@
 
 namespace cubinary::builder {
 
+/// A parameter of an entry, as its code reads it.
+struct CubinParameter {
+  std::int64_t offset = 0;
+  std::int64_t size = 0;
+};
+
 /// One `__global__` function of a cubin and what it needs to run.
 struct CubinEntry {
-  std::string symbol;               ///< mangled name
-  std::int64_t registers = 0;       ///< a thread
-  std::int64_t static_smem = 0;     ///< bytes the code declares, without what the driver reserves
-  std::int64_t max_threads = 0;     ///< a block: the launch bound, or what the registers allow
+  std::string symbol;             ///< mangled name
+  std::int64_t registers = 0;     ///< a thread
+  std::int64_t static_smem = 0;   ///< bytes the code declares, without what the driver reserves
+  std::int64_t max_threads = 0;   ///< a block: the launch bound, or what the registers allow
+  std::int64_t launch_bound = 0;  ///< threads a block, of `__launch_bounds__`; 0: none
+  /// The block and cluster it can be launched with alone (`__block_size__`, `__cluster_dims__`);
+  /// zeros: any.
+  std::array<std::int64_t, 3> required_block{};
+  std::array<std::int64_t, 3> required_cluster{};
   std::int64_t stack_bytes = 0;     ///< frame of the function and what it calls, a thread
   std::int64_t constant_bytes = 0;  ///< bank 0: driver area and parameters
   std::int64_t parameter_bytes = 0;
-  bool hollow = false;  ///< it ends without having done a thing
+  std::vector<CubinParameter> parameters;  ///< in order
+  bool hollow = false;                     ///< it ends without having done a thing
 };
 
 struct CubinInfo {

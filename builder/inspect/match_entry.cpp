@@ -107,13 +107,6 @@ std::string_view without_parameters(std::string_view text) {
   return text;
 }
 
-std::string demangled(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? text.get() : symbol;
-}
-
 /// The function itself: what stands in the parentheses of a cast that picks an overload.
 std::string_view without_cast(std::string_view expression) {
   while (!expression.empty() && expression.back() == ' ') {
@@ -126,7 +119,28 @@ std::string_view without_cast(std::string_view expression) {
   return expression.substr(open + 1, expression.size() - open - 2);
 }
 
+/// Names one after another, each between `quote`s; the first eight.
+std::string listed(const std::vector<std::string>& names, const std::string& quote) {
+  constexpr std::size_t k_most = 8;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < k_most; ++i) {
+    text += (i == 0 ? "" : ", ") + quote + names[i] + quote;
+  }
+  return names.size() > k_most ? text + ", …" : text;
+}
+
 }  // namespace
+
+std::string demangled(const std::string& symbol) {
+  // Without its mark a name may be a type's: `f` is float.
+  if (!symbol.starts_with("_Z")) {
+    return symbol;
+  }
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : symbol;
+}
 
 std::optional<std::string> match_entry(std::string_view expression,
                                        const std::vector<std::string>& symbols) {
@@ -151,6 +165,48 @@ std::optional<std::string> match_entry(std::string_view expression,
     return same.front();
   }
   return std::nullopt;
+}
+
+core::Result<FoundEntries> find_entries(const CubinInfo& info, std::span<const std::string> names,
+                                        std::span<const std::string> told) {
+  std::vector<std::string> all;
+  for (const CubinEntry& entry : info.entries) {
+    all.push_back(entry.symbol);
+  }
+  FoundEntries found;
+  std::vector<std::string> missing;
+  std::vector<std::string> hollow;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string symbol =
+        i < told.size() && !told[i].empty() ? told[i] : match_entry(names[i], all).value_or("");
+    const CubinEntry* const entry = info.find(symbol);
+    if (entry == nullptr) {
+      missing.push_back(names[i]);
+    } else if (entry->hollow) {
+      hollow.push_back(names[i]);
+    }
+    found.entries.push_back(entry);
+  }
+  if (!missing.empty()) {
+    return core::fail(
+        core::ErrorCode::bad_cubin,
+        all.empty()
+            ? "the cubin has no entry at all: is the source empty for this target "
+              "(#if __CUDA_ARCH__)?"
+            : "the cubin has no entry for " + listed(missing, "`") + "; it has " + listed(all, ""));
+  }
+  if (!hollow.empty()) {
+    return core::fail(core::ErrorCode::bad_cubin,
+                      listed(hollow, "`") + (hollow.size() == 1 ? " does" : " do") +
+                          " nothing when compiled for " + info.target +
+                          ": is the body empty there (#if __CUDA_ARCH__)?");
+  }
+  for (const CubinEntry& entry : info.entries) {
+    if (std::find(found.entries.begin(), found.entries.end(), &entry) == found.entries.end()) {
+      found.extra.push_back(entry.symbol);
+    }
+  }
+  return found;
 }
 
 }  // namespace cubinary::builder

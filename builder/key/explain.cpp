@@ -81,6 +81,9 @@ std::string explain(const PlannedKernel& kernel, const PlannedCandidate& candida
     return retry_failed ? "failed before, tried again"
                         : "unchanged, and failed before (--retry-failed tries again)";
   }
+  if (!candidate.again.empty()) {
+    return candidate.again;
+  }
   if (!before) {
     return "new: this kernel was not built before";
   }

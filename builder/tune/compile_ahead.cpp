@@ -270,7 +270,13 @@ Result<std::vector<store::Candidate>> CompileAhead::commit(const std::vector<Tas
   TRY(m_store.write(body));
   for (const TaskResult& result : results) {
     ++m_counts.compiled;
-    m_counts.failed += result.candidate.status == CandidateStatus::ok ? 0 : 1;
+    const auto& members = m_by_code.at(m_plan.candidates[result.task].code);
+    m_counts.failed += std::ranges::any_of(members,
+                                           [&](std::size_t index) {
+                                             return m_made.at(index).status == CandidateStatus::ok;
+                                           })
+                           ? 0
+                           : 1;
     m_counts.compile_seconds += result.candidate.compile_ms / 1e3;
   }
   for (auto& [index, candidate] : made) {

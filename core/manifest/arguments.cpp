@@ -79,7 +79,7 @@ Result<void> parse_element_type(const ManifestReader& reader, const TomlNode& va
     known.emplace_back(dtype.name);
   }
   return reader.error(value.location, "unknown type \"" + argument.type + "\" of " + what +
-                                          did_you_mean(argument.type, known));
+                                          did_you_mean_type(argument.type, known));
 }
 
 /// Why `value` is no value of `dtype`; empty when it is.

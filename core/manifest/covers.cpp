@@ -73,6 +73,9 @@ class Coverage {
       if (argument.length) {
         m_lengths.push_back(bind(*argument.length));
       }
+      if (argument.vector) {
+        m_vectors.emplace(argument.name, bind(*argument.vector));
+      }
       if (argument.is) {
         m_computed.emplace_back(bind(*argument.is), &argument);
       }
@@ -331,12 +334,43 @@ class Coverage {
     set("target.cc", target.cc());
     set("target.specific", target.suffix() == TargetSuffix::architecture ? 1 : 0);
     set("device.sm_count", sm_count);
+    if (!aligned) {
+      for (const auto& [let, at] : m_lets) {
+        if (!let.on.shape && !let.on.config) {
+          m_values[at] = value(let).value_or(0);
+        }
+      }
+      for (const auto& [name, vector] : m_vectors) {
+        const auto elements = value(vector);
+        if (!vector.on.shape && !vector.on.config && elements && *elements > 1 &&
+            *elements <= 256) {
+          const Argument& argument = *m_manifest.find_argument(name);
+          set("align(" + name + ")", *elements * dtype(types, argument.type).bytes);
+        }
+      }
+    }
+  }
+
+  /// Whether the kernel is for the shape that is set: no rule of `shapes` is broken.
+  bool is_for_shape() {
+    if (m_manifest.shape_rules == 0) {
+      return true;
+    }
+    for (const auto& [let, at] : m_lets) {
+      m_values[at] = value(let).value_or(0);
+    }
+    return std::all_of(m_rules.begin(),
+                       m_rules.begin() + static_cast<std::ptrdiff_t>(m_manifest.shape_rules),
+                       [this](const Bound& rule) { return value(rule).value_or(0) != 0; });
   }
 
   Result<void> check_shape(const Types& types, const Target& target, const Shape& shape,
                            bool aligned) {
     for (const auto& [name, size] : shape) {
       set(name, size);
+    }
+    if (!is_for_shape()) {
+      return {};
     }
     if (holds(m_of_shape)) {
       for (const auto& config : m_possible) {
@@ -362,7 +396,8 @@ class Coverage {
                                            : "neither a preferred nor the default config is") +
                     " valid for " + to_display(shape) + " with " + to_display(types) + " on " +
                     target.text() + ", pointers aligned to " +
-                    (aligned ? "256 bytes" : "their elements only") + ": " + refusal.why);
+                    (aligned ? "256 bytes" : "their elements only") + ": " + refusal.why +
+                    " (shapes it is not for are excluded by `shapes` in [rules])");
   }
 
   Refusal refuse(const Target& target) {
@@ -463,8 +498,9 @@ class Coverage {
   std::vector<Evaluation> m_of_config;
   std::vector<Evaluation> m_of_shape;
   std::vector<Evaluation> m_of_both;
-  std::vector<Depends> m_depends;  ///< a place each; the last ones may be missing
-  std::vector<bool> m_is_let;      ///< a place each
+  std::vector<Depends> m_depends;          ///< a place each; the last ones may be missing
+  std::vector<bool> m_is_let;              ///< a place each
+  std::map<std::string, Bound> m_vectors;  // by argument
   std::vector<Bound> m_lengths;
   std::vector<std::pair<Bound, const Argument*>> m_computed;
   std::vector<BoundLaunch> m_launches;

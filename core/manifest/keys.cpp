@@ -13,7 +13,7 @@ std::span<const ManifestSection> manifest_sections() {
       {"type", {"values", "macro", "spelling"}},
       {"axis", {"tune", "bucket", "compile", "macro"}},
       {"tunable", {"values", "default", "as", "macro", "flag"}},
-      {"rules", {"let", "require"}},
+      {"rules", {"let", "shapes", "require"}},
       {"launch", {"grid", "block", "smem", "cluster", "cooperative", "args"}},
       {"step", {"name", "entry", "grid", "block", "smem", "cluster", "cooperative", "args"}},
       {"argument",

@@ -122,8 +122,8 @@ Result<void> parse_tolerance(const ManifestReader& reader, const TomlNode& table
   }
   for (const TomlEntry& entry : table.entries) {
     if (find_dtype(entry.key) == nullptr) {
-      return reader.error(entry.location,
-                          "unknown dtype \"" + entry.key + "\"" + did_you_mean(entry.key, known));
+      return reader.error(entry.location, "unknown dtype \"" + entry.key + "\"" +
+                                              did_you_mean_type(entry.key, known));
     }
     const TomlNode& value = entry.value;
     if (value.kind != TomlNode::Kind::list || value.items.size() != 2) {

@@ -149,6 +149,8 @@ struct Manifest {
   std::vector<Tunable> tunables;
   std::vector<std::pair<std::string, LocatedExpression>> lets;  ///< in dependency order
   std::vector<LocatedExpression> rules;                         ///< all must be non-zero
+  /// How many of the first rules say which shapes the kernel is for at all, whatever the config.
+  std::size_t shape_rules = 0;
   std::vector<Argument> arguments;
   std::vector<Step> steps;
   /// Untuned choices tried in order before the defaults; each overrides some defaults.
@@ -179,7 +181,8 @@ struct Manifest {
 [[nodiscard]] Result<Manifest> load_manifest(const std::filesystem::path& path);
 
 /// Untuned coverage: `is`, lengths and launches permitting, some `prefer` or the default config
-/// must be valid for every shape and for pointers aligned to their element only. Samples shapes (0,
+/// must be valid for every shape the kernel is for and for pointers aligned to their element only
+/// (to `vector` elements, where no tunable decides how many). Samples shapes (0,
 /// 1, 2, 3, odd numbers, primes, powers of two, large ones, `tune`, `also`) × types × compile axes
 /// × alignment × targets; the first that nothing serves is a `manifest` error at the rule that
 /// refused the default. Deterministic; well under a second.

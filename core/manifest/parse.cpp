@@ -41,7 +41,7 @@ Result<void> parse_dtype_list(const ManifestReader& reader, const TomlNode& list
         known.emplace_back(dtype.name);
       }
       return reader.error(item.location,
-                          "unknown dtype " + in_quotes(name) + did_you_mean(name, known));
+                          "unknown dtype " + in_quotes(name) + did_you_mean_type(name, known));
     }
     if (std::ranges::find(values, name) != values.end()) {
       return reader.error(item.location, "the dtype " + in_quotes(name) + " is listed twice");
@@ -262,11 +262,18 @@ Result<void> parse_rules(const ManifestReader& reader, const TomlNode& table,
       draft.manifest.lets.emplace_back(entry.key, std::move(value));
     }
   }
-  if (const TomlNode* require = table.find("require")) {
-    TRY(reader.expect_list(*require, "\"require\""));
-    for (const TomlNode& item : require->items) {
+  for (const char* const key : {"shapes", "require"}) {
+    const TomlNode* const list = table.find(key);
+    if (list == nullptr) {
+      continue;
+    }
+    TRY(reader.expect_list(*list, in_quotes(key)));
+    for (const TomlNode& item : list->items) {
       TRY_ASSIGN(LocatedExpression rule, reader.expression(item, "the rule"));
       draft.manifest.rules.push_back(std::move(rule));
+    }
+    if (std::string_view(key) == "shapes") {
+      draft.manifest.shape_rules = draft.manifest.rules.size();
     }
   }
   return {};

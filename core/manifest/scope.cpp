@@ -111,7 +111,7 @@ Result<void> ManifestScope::check_variable(const LocatedExpression& expression, 
     for (const DType& dtype : dtype_table()) {
       known.emplace_back(dtype.name);
     }
-    return refuse("unknown type in \"" + variable + "\"" + did_you_mean(type, known));
+    return refuse("unknown type in \"" + variable + "\"" + did_you_mean_type(type, known));
   }
   if (const std::string_view name = queried(variable, "align("); !name.empty()) {
     const Argument* argument = manifest.find_argument(name);

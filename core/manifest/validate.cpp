@@ -25,8 +25,10 @@ class Validator {
 
   Result<void> run() {
     TRY(m_scope.order_lets());
-    for (const LocatedExpression& rule : m_manifest.rules) {
-      TRY(m_scope.check(rule, "the rule", k_use_all));
+    for (std::size_t i = 0; i < m_manifest.rules.size(); ++i) {
+      const bool of_shapes = i < m_manifest.shape_rules;
+      TRY(m_scope.check(m_manifest.rules[i], of_shapes ? "a rule of \"shapes\"" : "the rule",
+                        of_shapes ? k_helper_scope : unsigned{k_use_all}));
     }
     TRY(arguments());
     TRY(steps());

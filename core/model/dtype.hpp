@@ -23,4 +23,9 @@ struct DType {
 /// Null for an unknown name.
 [[nodiscard]] const DType* find_dtype(std::string_view name);
 
+/// What follows "unknown type …": the dtype that languages and libraries call by this name
+/// (`float`, `half`, `u32`), otherwise the nearest of `known`, otherwise nothing.
+[[nodiscard]] std::string did_you_mean_type(std::string_view wrong,
+                                            std::span<const std::string> known);
+
 }  // namespace cubinary::core

@@ -64,7 +64,7 @@ args = [
   { name = "flag", scalar = "i8", default = 0 },
 ]
 [check]
-reference = { entry = "windowed_ref<{T}>", grid = [1], block = [256] }
+reference = { entry = "windowed_ref<{T}>", grid = [1], block = [256], args = ["y", "x", "items"] }
 tolerance = { f32 = [0, 0], f16 = [0, 0], bf16 = [0, 0] }
 """
 

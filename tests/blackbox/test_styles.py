@@ -10,17 +10,23 @@ import toolkits
 STYLES = harness.SOURCE / "tests" / "builder" / "styles"
 # style -> candidates a target
 BUILDS = {
-    "checked": 1, "clusters": 1, "cub": 1, "globals": 3, "groups": 1, "hidden": 1, "host_code_nvcc": 1, "long_log": 1,
-    "macros": 32, "meta": 4, "names": 16, "narrow": 1, "overloads": 1, "pipeline": 1, "ptx": 1, "radix": 1, "random": 1,
+    "bounded_some": 2, "checked": 1, "clusters": 1, "cub": 1, "globals": 3, "groups": 1, "hidden": 1, "host_code_nvcc": 1, "long_log": 1,
+    "macros": 32, "meta": 4, "named_constants": 1, "names": 16, "narrow": 1, "overloads": 1, "packed": 1, "pipeline": 1, "ptx": 1, "radix": 1, "random": 1,
     "several": 1, "structs": 1, "textures": 1, "wmma": 1,
 }  # fmt: skip
 REFUSED = {
+    "bounded": "at most 128 threads a block (its __launch_bounds__), and the manifest's block has 256",
+    "clusters_fixed": "clusters of 2x1x1 alone (__cluster_dims__), and the manifest's launch names none",
+    "forgotten": "takes 4 parameters, and the manifest passes 3: y, x, n_items",
+    "greedy": "32768 bytes of static shared memory",
+    "hoarder": "take more as `extern __shared__`",
     "hollow": "does nothing",
     "host_code": 'backend = "nvcc"',
     "launches": "launch it from the host, as a [[step]] of its own",
     "overloads_bare": "static_cast<void(*)(double*)>",
     "umbrella": "<cub/block/block_reduce.cuh>",
     "undefined": "without -rdc",
+    "wrong_width": "parameter 3 of `wrong_width` is 8 bytes long, and the manifest passes n_items, i32 of 4",
 }
 
 
@@ -52,6 +58,9 @@ class Styles(harness.Case):
             self.assertIn(REFUSED[kernel], line["message"], target)
             self.assertNotIn("\n", line["message"])
         self.assertEqual({kernel for kernel, _ in found}, set(REFUSED))
+        for line in many:
+            if line["kernel"] == "named_constants":
+                self.assertEqual(line["symbols"][0]["symbol"], "_Z5applyIfLi128ELi4ELi1EEvPT_PKS0_i")
         self.assertEqual(len(many), summary["ok"] + summary["failed"])
 
         one, _ = self.build("one", "--target", "sm_90", "--keep-going", "--jobs", "1", status=1)

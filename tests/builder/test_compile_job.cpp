@@ -72,6 +72,15 @@ TEST_CASE("the first error of a log comes with the way out") {
   const char* host = "k.cu(1): error: x host functions are not allowed in JIT mode. y\n";
   CHECK(first_error(host, nvrtc).find("backend = \"nvcc\"") != std::string::npos);
   CHECK(first_error(host, core::Backend::nvcc).find("backend") == std::string::npos);
+  for (const auto backend : {nvrtc, core::Backend::nvcc}) {
+    const std::string shared =
+        "ptxas error   : Entry function 'k' uses too much shared data (0x445c0 bytes, 0xc000 "
+        "max)\n";
+    CHECK(first_error(shared, backend).ends_with("in `smem` of the manifest's launch"));
+  }
+  CHECK(first_error("unit.cu:1:10: fatal error: far.h: No such file or directory\n",
+                    core::Backend::nvcc)
+            .ends_with("name its folder in the manifest's include"));
 }
 
 TEST_CASE("a kept log has no resource lines and an end") {
@@ -104,6 +113,10 @@ TEST_CASE("nvcc's entries are matched to name expressions") {
   CHECK(match_entry("static_cast<void(*)(float*)>(plain)", symbols) == symbols[5]);
   CHECK_FALSE(match_entry("scale<float, 2>", symbols).has_value());
   CHECK_FALSE(match_entry("other", symbols).has_value());
+  // Letters that are types where a mangled name has them.
+  CHECK(match_entry("f", {"f", "g"}) == "f");
+  CHECK(builder::demangled("i") == "i");
+  CHECK(builder::demangled("_Z1iPf") == "i(float*)");
   // One instantiation only: an alias in the arguments does no harm.
   CHECK(match_entry("scale<scalar_t, LANES>", {symbols[0], "plain"}) == symbols[0]);
 }

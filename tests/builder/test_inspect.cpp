@@ -56,6 +56,13 @@ TEST_CASE("a cubin tells its target and what each entry needs") {
   CHECK(scale.stack_bytes == 0);
   CHECK(scale.constant_bytes == 552);
   CHECK(scale.parameter_bytes == 24);
+  REQUIRE(scale.parameters.size() == 4);
+  CHECK(scale.parameters[1].offset == 8);
+  CHECK(scale.parameters[1].size == 8);
+  CHECK(scale.parameters[3].offset == 20);
+  CHECK(scale.parameters[3].size == 4);
+  CHECK(scale.launch_bound == 1024);
+  CHECK(scale.required_block[0] == 0);
   const builder::CubinEntry& shared = info.entries[1];
   CHECK(shared.symbol == "shared");
   CHECK(shared.registers == 10);

@@ -26,11 +26,57 @@ TEST_CASE("a default that serves everything covers") {
   CHECK(uncovered(k_steps_manifest, "name = \"row_sum\"", "name = \"row_sum\"").empty());
 }
 
+TEST_CASE("shapes that a kernel is not for need no config") {
+  CHECK_FALSE(uncovered(k_manifest, "\"threads <= 1024\"", "\"rows % 64 == 0\"").empty());
+  const auto with_shapes = [](const char* condition) {
+    return uncovered(
+        k_manifest, "require =",
+        (std::string("shapes = [\"") + condition + "\"]\nrequire = [\"rows % 64 == 0\"] #")
+            .c_str());
+  };
+  CHECK(with_shapes("rows % 64 == 0").empty());
+  CHECK(with_shapes("rows % 128 == 0").empty());
+  CHECK(with_shapes("rows < 1").empty());
+  CHECK(with_shapes("rows % 2 == 0").find("rows=") != std::string::npos);
+  // It is a rule as others are: a launch refuses what it excludes.
+  const auto manifest = parse_manifest(
+      "manifest = 1\nname = \"k\"\nsource = \"k.cu\"\nentry = \"k\"\n[axes]\nn = { tune = [64] }\n"
+      "[rules]\nlet = { half = \"n / 2\" }\nrequire = [\"n > 0\"]\nshapes = [\"half % 32 == 0\"]\n"
+      "[launch]\ngrid = [1]\nblock = [1]\nargs = [{ name = \"y\", out = \"f32\", len = \"n\" }]\n",
+      "k");
+  REQUIRE(manifest.has_value());
+  CHECK(manifest->shape_rules == 1);
+  REQUIRE(manifest->rules.size() == 2);
+  CHECK(manifest->rules[0].expression.text() == "half % 32 == 0");
+}
+
+TEST_CASE("a vector that no tunable decides is the pointer's element") {
+  const auto with_vector = [](const std::string& vector, const std::string& tunables) {
+    const auto manifest = parse_manifest(
+        "manifest = 1\nname = \"k\"\nsource = \"k.cu\"\nentry = \"k\"\ntypes.T = { values = "
+        "[\"f32\", "
+        "\"f16\"], macro = \"T\" }\n[axes]\nn = { tune = [64] }\n" +
+            tunables +
+            "[rules]\nlet = { wide = \"16 / sizeof(T)\" }\n[launch]\ngrid = [1]\nblock = [1]\nargs "
+            "= [{ "
+            "name = \"y\", out = \"T\", len = \"n\", vector = \"" +
+            vector + "\" }]\n",
+        "k");
+    REQUIRE(manifest.has_value());
+    const auto covered = check_default_covers(*manifest);
+    return covered ? std::string() : covered.error().message;
+  };
+  CHECK(with_vector("4", "").empty());
+  CHECK(with_vector("wide", "").empty());
+  CHECK(with_vector("V", "[tunables]\nV = { values = [2, 4], default = 2 , as = \"define\" }\n")
+            .find("their elements only") != std::string::npos);
+}
+
 TEST_CASE("what no config serves is named with its shape, types, target and rule") {
   CHECK(uncovered(k_manifest, "\"threads <= 1024\"", "\"rows != 7\"") ==
         "k:21:12: neither a preferred nor the default config is valid for head_dim=64 rows=7 with "
         "T=f32 on sm_90, pointers aligned to their elements only: \"rows != 7\": the rule does not "
-        "hold");
+        "hold (shapes it is not for are excluded by `shapes` in [rules])");
   // The preferred ones need more alignment than an element's.
   CHECK(uncovered(k_manifest, "\"head_dim % VEC == 0\"", "\"VEC > 1\"")
             .find("\"VEC > 1\": the rule does not hold") != std::string::npos);

@@ -171,6 +171,12 @@ constexpr Broken k_one_launch[] = {
      "28:12: no argument is \"out\" or \"inout\": a kernel without output cannot be checked"},
     {"out = \"T\"", "out = \"U\"",
      "28:23: unknown type \"U\" of the argument \"y\" (did you mean \"T\"?)"},
+    {"out = \"T\"", "out = \"float\"",
+     "28:23: unknown type \"float\" of the argument \"y\" (did you mean \"f32\"?)"},
+    {"out = \"T\"", "out = \"u32\"",
+     "28:23: unknown type \"u32\" of the argument \"y\" (did you mean \"i32\"? An unsigned integer "
+     "goes "
+     "by the signed one of its size)"},
     {"out = \"T\"", "out = \"T\", in = \"T\"",
      "28:28: the argument \"y\" is both \"out\" and \"in\"; keep one"},
     {"out = \"T\", len = \"rows * head_dim\"", "out = \"T\"",

@@ -11,12 +11,15 @@ import struct
 import subprocess
 import time
 
+import cubins
 import harness
 import serving
 
 DEVICE = "sm90-s132-l50M-b5120-m80G"
 ARTIFACTS = "application/vnd.cubinary.artifacts.v1"
-CUBINS = [f"cubin of {kind}".encode() for kind in ["f321", "f324", "f161", "f164"]]
+SCALE = {"parameters": [8, 8, 4, 4]}
+CUBINS = [cubins.made_up({"_Z5scale": {**SCALE, "code": f"code of {kind} here".encode()}})
+          for kind in ["f321", "f324", "f161", "f164"]]
 
 
 def digest(data):
@@ -29,6 +32,11 @@ def batch(*artifacts):
 
 class Api(serving.Case):
     """A served store, and requests with one of its tokens."""
+
+    def setUp(self):
+        super().setUp()
+        for candidate, cubin in zip(self.told["candidates"], CUBINS, strict=True):
+            candidate["artifact"] = digest(cubin)
 
     def as_(self, scope, method, path, value=None, body=None, **headers):
         headers.setdefault("Authorization", f"Bearer {self.told[scope + '_token']}")
@@ -170,6 +178,79 @@ class Publish(Api):
             answer = self.as_("publish", "POST", "candidates", body=body, Content_Type="application/json")
             self.assertEqual(answer.status, 400, body[:40])
 
+    def test_a_cubin_that_is_not_what_is_said_of_it_is_refused(self):
+        first, second = self.told["candidates"][:2]
+        made_up = cubins.made_up
+        for cubin, says in [
+            (b"these are no bytes of a cubin, whatever is said of them" * 3, "no 64-bit little-endian ELF"),
+            (CUBINS[0][:-1], "truncated or damaged"),
+            (made_up({"_Z5scale": SCALE}, sm=120), "for sm_120, not for sm_90"),
+            (made_up({"_Z5scale": SCALE}, kind=1), "not linked"),
+            (made_up({"_Z5scale": SCALE}, undefined=["_Z4helpf"]), "_Z4helpf"),
+            (made_up({}), "no entry at all"),
+            (made_up({"_Z5other": SCALE}), "no entry for `scale<float, 1>`; it has _Z5other"),
+            (made_up({"_Z5scale": {**SCALE, "code": bytes.fromhex("4d79000000000000") * 2}}), "does nothing"),
+            (made_up({"_Z5scale": {"parameters": [8, 8, 4]}}), "takes 3 parameters, and the manifest passes 4: y, x"),
+            (made_up({"_Z5scale": {"parameters": [8, 8, 8, 4]}}),
+             "parameter 3 of `scale<float, 1>` is 8 bytes long, and the manifest passes count, i32 of 4"),
+            (made_up({"_Z5scale": {**SCALE, "launch_bound": 64}}),
+             "at most 64 threads a block (its __launch_bounds__), and the manifest's block has 128 with WARPS=4"),
+            (made_up({"_Z5scale": {**SCALE, "static_smem": 1 << 20}}), "1048576 bytes of static shared memory"),
+        ]:  # fmt: skip
+            with self.subTest(says=says):
+                self.good("publish", "PUT", f"artifacts/{digest(cubin)}", body=cubin)
+                request = {"kernel": self.told["kernel"], "candidates": [{**first, "artifact": digest(cubin)}]}
+                answer = self.as_("publish", "POST", "candidates", request)
+                self.assertEqual(answer.status, 400, answer)
+                self.assertIn(says, answer.message())
+                self.assertIn("candidates[0]", answer.message())
+        self.send_artifacts()
+        for change in [{"types": {}}, {"types": {"T": "f64"}}, {"config": {"VEC": 3}}, {"role": "prepare"}]:
+            request = {"kernel": self.told["kernel"], "candidates": [second, {**first, **change}]}
+            answer = self.as_("publish", "POST", "candidates", request)
+            self.assertEqual(answer.status, 400, answer)
+            self.assertIn("is no candidate of its manifest", answer.message())
+        self.assertEqual(self.stats()["candidates_ok"], 0)
+
+    def test_every_missing_entry_is_named(self):
+        """A kernel of three steps, of which the cubin holds one."""
+        manifest = """manifest = 1
+name = "scale"
+summary = "in three steps"
+source = "scale.cu"
+args = [{ name = "y", inout = "f32", len = "n", fill = "range" }]
+[axes]
+n = { tune = [1024] }
+"""
+        for name in ("first", "second", "third"):
+            manifest += f"""[[step]]
+name = "{name}"
+entry = "{name}<int>"
+grid = ["n"]
+block = [128]
+"""
+        kernel = {**self.told["kernel"], "manifest": manifest}
+        cubin = cubins.made_up({"_Z6secondIiEvPf": {"parameters": [8]}})
+        self.good("publish", "PUT", f"artifacts/{digest(cubin)}", body=cubin)
+        candidate = {**self.told["candidates"][0], "types": {}, "config": {}, "artifact": digest(cubin)}
+        kernel["interface"] = digest(b"cubinary interface 1\ny inout f32\n")
+        answer = self.as_("publish", "POST", "candidates", {"kernel": kernel, "candidates": [candidate]})
+        self.assertEqual(answer.status, 400, answer)
+        self.assertIn("no entry for `first<int>`, `third<int>`; it has _Z6secondIiEvPf", answer.message())
+
+    def test_what_the_store_keeps_of_a_cubin_is_what_the_cubin_says(self):
+        cubin = cubins.made_up({"_Z5scale": {**SCALE, "registers": 168, "static_smem": 512, "launch_bound": 192},
+                                "_Z5other": SCALE})
+        self.good("publish", "PUT", f"artifacts/{digest(cubin)}", body=cubin)
+        candidate = {**self.told["candidates"][0], "artifact": digest(cubin), "extra_entries": []}
+        candidate["symbols"] = [{**candidate["symbols"][0], "max_threads": 1024, "registers": 8, "spill_bytes": 24}]
+        request = {"kernel": self.told["kernel"], "candidates": [candidate]}
+        self.good("publish", "POST", "candidates", request)
+        (kept,) = self.ask("/api/v1/candidates?kernel=scale&all=true").json()
+        self.assertEqual(kept["symbols"], [{"symbol": "_Z5scale", "max_threads": 192, "registers": 168,
+                                            "static_smem": 512, "spill_bytes": 24}])
+        self.assertEqual(kept["extra_entries"], ["_Z5other"])
+
     def test_a_release_of_what_was_published(self):
         self.publish()
         request = {"name": "r3", "created": 1_700_000_000, "targets": ["sm_90"]}
@@ -189,7 +270,7 @@ class Publish(Api):
             self.assertEqual((digest(body), len(body)), (blob["digest"], blob["size"]))
         told = self.resolve(kernel="scale", types="T:f16", shape="n:8", device=DEVICE).json()
         self.assertEqual((told["release"], told["match"]), ("r3", "default"))
-        self.assertEqual(told["artifact"]["digest"], digest(b"cubin of f161"))
+        self.assertEqual(told["artifact"]["digest"], digest(CUBINS[2]))
 
         promoted = self.good("publish", "PUT", "channels/prod", {"release": "r3"})
         self.assertEqual(promoted["channel"], "prod")
