@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Dependencies point one way: core < store < {builder, server} < cli, and core < client < cli. The server
-also makes and shows releases: of builder/ it may use release/, which compiles nothing.
+also makes and shows releases, and judges cubins it is sent: of builder/ it may use release/ and inspect/, which
+compile nothing.
 
 Checked twice: in what the sources include, and in what the CMake files link. Heavy libraries are also
 held to their rooms, so that the client can never grow SQLite or a compiler.
@@ -13,10 +14,10 @@ import sys
 ALLOWED = {
     "core": {"core"},
     "store": {"core", "store"},
-    "builder": {"core", "store", "builder/release", "builder"},
-    "server": {"core", "store", "builder/release", "server"},
+    "builder": {"core", "store", "builder/inspect", "builder/release", "builder"},
+    "server": {"core", "store", "builder/inspect", "builder/release", "server"},
     "client": {"core", "client"},
-    "cli": {"core", "store", "builder/release", "builder", "server", "client", "cli"},
+    "cli": {"core", "store", "builder/inspect", "builder/release", "builder", "server", "client", "cli"},
 }
 # library header -> the rooms that may include it
 HEADERS = {
@@ -50,7 +51,7 @@ def faults(root):
             files += 1
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 where = f"{path.relative_to(root)}:{number}"
-                inner = re.match(r'#include\s*"(core|store|builder/release|builder|server|client|cli)/', line)
+                inner = re.match(r'#include\s*"(core|store|builder/inspect|builder/release|builder|server|client|cli)/', line)
                 if inner and inner[1] not in allowed:
                     found.append(f"{where}: {room} must not use {inner[1]}")
                 for pattern, rooms in HEADERS.items():
