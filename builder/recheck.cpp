@@ -52,6 +52,7 @@ Result<void> recheck(const store::Reader& reader, Plan& plan) {
   for (const std::size_t index : kernels) {
     store::CandidateFilter filter;
     filter.kernel = plan.kernels[index].manifest.name;
+    filter.current_only = false;
     const auto look = [&](const store::Candidate& stored) -> Result<void> {
       const auto found = open.find(stored.build_key);
       if (found == open.end()) {

@@ -222,6 +222,9 @@ class Compiler {
         return {};
       }
       const int at_column = column();
+      if (const auto two = m_text.substr(m_at, 2); two == "<<" || two == ">>") {
+        return error("there are no shifts: multiply or divide by a power of two", at_column);
+      }
       const bool comparison = precedence == k_equality || precedence == k_relation;
       if (comparison && compared) {
         return error("comparisons do not chain; write \"a < b && b < c\"", at_column);

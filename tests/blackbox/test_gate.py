@@ -91,7 +91,10 @@ class Gate(harness.Case):
         built, explained, summary = self.build(wide, status=1)
         self.assertEqual((summary["failed"], summary["compiled"]), (1, 0))
         self.assertIn("failed before (--retry-failed", explained[1]["reason"])
-        # The way back compiles what failed, and nothing else.
+        # The way back compiles what failed, and nothing else, also when another source was built in between.
+        (self.folder / "steps.cu").write_text(SOURCE + "// another")
+        self.build(wide, status=1)
+        (self.folder / "steps.cu").write_text(SOURCE)
         built, explained, summary = self.build(good)
         self.assertEqual((summary["ok"], summary["compiled"]), (2, 1))
         self.assertEqual(explained[1]["reason"], "failed before, and the manifest has changed")

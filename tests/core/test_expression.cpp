@@ -163,6 +163,8 @@ TEST_CASE("text outside the grammar is refused at its column") {
       {"0x10", "a name does not start with a digit, and numbers are decimal at column 1"},
       {"1e6", "a name does not start with a digit, and numbers are decimal at column 1"},
       {"a < b < c", "comparisons do not chain; write \"a < b && b < c\" at column 7"},
+      {"a < 1 << 30", "there are no shifts: multiply or divide by a power of two at column 7"},
+      {"a >> 3", "there are no shifts: multiply or divide by a power of two at column 3"},
       {"1 ? 2", "expected \":\" after \"?\" at column 6"},
       {"cel_div(1, 2)", "unknown function \"cel_div\" (did you mean \"ceil_div\"?) at column 1"},
       {"ceil_div(1)", "ceil_div takes 2 arguments, not 1 at column 1"},
