@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace cubinary::builder {
 
@@ -112,9 +113,20 @@ std::string first_error(std::string_view log, core::Backend backend) {
 
 std::string log_to_keep(std::string_view log) {
   std::string kept;
+  std::set<std::string_view> told;
+  bool repeated = false;  // in a warning that was told before, of another instantiation
   for (std::string_view rest = log; !rest.empty();) {
     const std::string_view line = take_line(rest);
-    if (line.starts_with("ptxas info") || line.starts_with("ptxas         .")) {
+    if (line.starts_with("ptxas info") || line.starts_with("ptxas         .") ||
+        line.find(" bytes stack frame, ") != std::string_view::npos) {
+      continue;
+    }
+    if (line.find("): warning") != std::string_view::npos) {
+      repeated = !told.insert(line).second;
+    } else if (line.find("): error") != std::string_view::npos || line.starts_with("ptxas")) {
+      repeated = false;
+    }
+    if (repeated) {
       continue;
     }
     kept.append(line).push_back('\n');

@@ -12,9 +12,9 @@ namespace cubinary::builder {
 /// of those everybody meets; empty when the log names none.
 [[nodiscard]] std::string first_error(std::string_view log, core::Backend backend);
 
-/// The log without the assembler's resource lines and without names of temporary files: what is
-/// worth keeping of a compilation. At most 64 KiB; the middle of a longer one is cut out, and it
-/// says so.
+/// The log without the assembler's resource lines, names of temporary files and warnings that
+/// another instantiation brought before: what is worth keeping of a compilation. At most 64 KiB;
+/// the middle of a longer one is cut out, and it says so.
 [[nodiscard]] std::string log_to_keep(std::string_view log);
 
 }  // namespace cubinary::builder

@@ -89,6 +89,14 @@ TEST_CASE("a kept log has no resource lines and an end") {
             .empty());
   CHECK(builder::log_to_keep("ptxas info    : x\nk.cu(1): warning: y\n") ==
         "k.cu(1): warning: y\n");
+  CHECK(builder::log_to_keep("    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n")
+            .empty());
+  // One warning a place, however many instantiations have it.
+  const std::string one = "k.cu(1): warning #1: y\n  code\n    instantiation of f<1>\n\n";
+  const std::string again = "k.cu(1): warning #1: y\n  code\n    instantiation of f<2>\n\n";
+  const std::string other = "k.cu(2): warning #1: y\n  code\n\nk.cu(3): error: z\n";
+  CHECK(builder::log_to_keep(one + again + other + again) == one + other);
+  CHECK(builder::log_to_keep(one + again + "ptxas warning : w\n") == one + "ptxas warning : w\n");
   const std::string kept = builder::log_to_keep(std::string(100'000, 'x') + "\n");
   CHECK(kept.size() < 66'000);
   CHECK(kept.find("bytes left out") != std::string::npos);
