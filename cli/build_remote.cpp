@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include <unistd.h>
 
 #include "cli/artifact_batch.hpp"
-#include "store/artifacts.hpp"
+#include "cli/remote_candidates.hpp"
 #include "store/candidate_json.hpp"
 
 namespace cubinary::cli {
@@ -65,49 +64,19 @@ builder::AskElsewhere RemoteBuild::ask() {
 Result<void> RemoteBuild::send() {
   const std::vector<store::Candidate> waiting = std::exchange(m_waiting, {});
   m_waiting_bytes = 0;
-  std::map<std::pair<std::string, std::string>, Group> groups;
+  std::map<std::pair<std::string, std::string>, std::vector<store::Candidate>> groups;
   for (const store::Candidate& candidate : waiting) {
-    groups[{candidate.kernel, candidate.target}].push_back(&candidate);
+    groups[{candidate.kernel, candidate.target}].push_back(candidate);
   }
   for (const auto& [place, group] : groups) {
-    TRY(send_group(place.first, place.second, group));
+    TRY_ASSIGN(const store::Reader reader, m_staging.reader());
+    TRY_ASSIGN(const auto kernel, store::find_kernel(reader, place.first));
+    if (!kernel) {
+      return fail(core::ErrorCode::internal, "kernel " + place.first + " is not in its own build");
+    }
+    TRY(send_candidates(m_remote, m_staging, *kernel, group, false));
   }
   return {};
-}
-
-Result<void> RemoteBuild::send_group(const std::string& kernel_name, const std::string& target,
-                                     const Group& group) {
-  TRY_ASSIGN(const store::Reader reader, m_staging.reader());
-  core::Bytes batch;
-  std::set<Digest> sent;
-  json::Array candidates;
-  for (const store::Candidate* candidate : group) {
-    if (candidate->artifact && sent.insert(*candidate->artifact).second) {
-      TRY_ASSIGN(const core::Bytes bytes, store::read_artifact(reader, *candidate->artifact));
-      append_artifact(batch, *candidate->artifact, bytes);
-    }
-    candidates.emplace_back(store::to_json(*candidate));
-  }
-  TRY_ASSIGN(const auto kernel, store::find_kernel(reader, kernel_name));
-  if (!kernel) {
-    return fail(core::ErrorCode::internal, "kernel " + kernel_name + " is not in its own build");
-  }
-  const json::Value request(
-      json::Object{{"kernel", store::to_json(*kernel)}, {"candidates", std::move(candidates)}});
-  // A gc there, between the two requests, takes artifacts that nothing names yet: then once more.
-  for (bool again = true;; again = false) {
-    if (!batch.empty()) {
-      TRY(m_remote.post_bytes("/api/v1/artifacts", k_artifact_batch_type, batch,
-                              {{"kernel", kernel_name}, {"target", target}}));
-    }
-    const auto sent_candidates = m_remote.post("/api/v1/candidates", request);
-    if (sent_candidates) {
-      return {};
-    }
-    if (!again || sent_candidates.error().code != core::ErrorCode::not_found) {
-      return fail(sent_candidates.error());
-    }
-  }
 }
 
 Result<void> RemoteBuild::finish(const builder::BuildSummary& summary) {

@@ -37,10 +37,7 @@ class RemoteBuild final : public builder::BuildObserver {
   void note(const std::string& text) override;
 
  private:
-  using Group = std::vector<const store::Candidate*>;
   [[nodiscard]] core::Result<void> send();
-  [[nodiscard]] core::Result<void> send_group(const std::string& kernel, const std::string& target,
-                                              const Group& group);
 
   Remote& m_remote;
   const store::Store& m_staging;

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
-#include <thread>
 
 #include <httplib.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "client/http.hpp"
@@ -198,7 +198,10 @@ struct Remote::Impl {
         return result ? fail(error_of(url, result->status, result->body))
                       : fail(ErrorCode::network, url + ": " + describe(result.error(), url));
       }
-      std::this_thread::sleep_for(wait);
+      pollfd stopped{stop, POLLIN, 0};
+      if (poll(&stopped, 1, static_cast<int>(wait.count())) > 0) {
+        return fail(ErrorCode::cancelled, url + ": stopped while it could not be reached");
+      }
       pause = std::min<std::chrono::milliseconds>(2 * pause, k_longest_pause);
     }
   }
@@ -241,6 +244,7 @@ struct Remote::Impl {
 
   std::string url;
   std::string token;
+  int stop = -1;
   httplib::Client client;
 };
 
@@ -254,6 +258,7 @@ Result<Remote> Remote::open(const StoreChoice& choice) {
   TRY_ASSIGN(const Origin origin, parse_origin(choice.server));
   auto impl = std::make_unique<Impl>(origin);
   TRY_ASSIGN(impl->token, read_token(choice));
+  impl->stop = choice.stop;
   if (!impl->token.empty() && !origin.tls && !origin.loopback) {
     return fail(ErrorCode::usage, origin.url +
                                       ": a token must not travel in the clear; use https:// (or a "

@@ -21,6 +21,7 @@ struct StoreChoice {
   std::string server;      ///< `--server`
   std::string token_file;  ///< `--token-file`; without one, CUBINARY_TOKEN in the environment
   std::string token;       ///< one that was read already; used before either
+  int stop = -1;           ///< readable once nothing is worth waiting for: no second try then
 
   [[nodiscard]] bool remote() const { return !server.empty(); }
 };
@@ -30,7 +31,8 @@ struct StoreChoice {
 ///
 /// Every request may be sent again: the API's writes are idempotent. A server that cannot be
 /// reached, is over a limit or restarts is asked again for about a minute, with growing pauses or
-/// as its Retry-After says. One connection, kept alive; not thread-safe.
+/// as its Retry-After says, unless the choice's `stop` says not to. One connection, kept alive; not
+/// thread-safe.
 class Remote {
  public:
   using Query = std::vector<std::pair<std::string, std::string>>;

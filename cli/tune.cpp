@@ -3,19 +3,23 @@
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include <unistd.h>
 
 #include "builder/tune/ledger.hpp"
 #include "cli/command.hpp"
+#include "cli/remote_candidates.hpp"
 #include "cli/remote_ledger.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/store_choice.hpp"
 #include "cli/table.hpp"
 #include "cli/tune_output.hpp"
 #include "core/base/file.hpp"
+#include "core/base/temporary_folder.hpp"
 #include "core/model/dtype.hpp"
 #include "store/store.hpp"
 
@@ -98,27 +102,62 @@ Result<std::vector<builder::TuneWish>> read_workload(const std::string& file) {
   return workload;
 }
 
-Result<store::Store> open_store(const Options& options) {
+Result<std::unique_ptr<builder::CompileAhead>> make_compiler(const Options& options,
+                                                             store::Store& store,
+                                                             builder::CandidateServer* server) {
+  builder::CompileAheadOptions compile = options.compile;
+  compile.folders.assign(options.folders.begin(), options.folders.end());
+  compile.kernels = options.tune.kernels;
+  compile.toolkit = options.toolkit;
+  compile.server = server;
+  if (!options.tune.target.empty()) {
+    TRY_ASSIGN(core::Target target, core::Target::parse(options.tune.target));
+    compile.targets.push_back(target);
+  }
+  return builder::CompileAhead::make(store, std::move(compile));
+}
+
+/// Where a tune finds and puts what it knows, and what compiles for it.
+struct Workplace {
+  std::optional<core::TemporaryFolder> folder;  ///< of a store that only compiling goes through
+  std::optional<store::Store> store;
+  std::unique_ptr<builder::Ledger> ledger;
+  std::unique_ptr<RemoteCandidates> server;
+  std::unique_ptr<builder::CompileAhead> compile;
+};
+
+Result<std::unique_ptr<Workplace>> make_workplace(const Options& options) {
+  auto made = std::make_unique<Workplace>();
+  Workplace& place = *made;  // stays where it is: its parts know of one another
   const bool compiles = !options.folders.empty();
   if (compiles) {
     // A broken manifest must not leave a new, empty store behind.
     TRY(builder::load_manifests({options.folders.begin(), options.folders.end()},
                                 options.tune.kernels));
   }
-  return store::Store::open(options.store.file, {store::Access::write, compiles, "cubinary tune"});
-}
-
-Result<std::unique_ptr<builder::CompileAhead>> make_compiler(const Options& options,
-                                                             store::Store& store) {
-  builder::CompileAheadOptions compile = options.compile;
-  compile.folders.assign(options.folders.begin(), options.folders.end());
-  compile.kernels = options.tune.kernels;
-  compile.toolkit = options.toolkit;
-  if (!options.tune.target.empty()) {
-    TRY_ASSIGN(core::Target target, core::Target::parse(options.tune.target));
-    compile.targets.push_back(target);
+  std::filesystem::path file = options.store.file;
+  if (options.store.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(options.store));
+    place.ledger = make_remote_ledger(std::move(remote));
+    if (!compiles) {
+      return made;
+    }
+    TRY_ASSIGN(core::TemporaryFolder folder, core::TemporaryFolder::make({}, "cubinary-tune"));
+    place.folder.emplace(std::move(folder));
+    file = place.folder->path() / "staging.cubinary";
   }
-  return builder::CompileAhead::make(store, std::move(compile));
+  TRY_ASSIGN(place.store,
+             store::Store::open(file, {store::Access::write, compiles, "cubinary tune"}));
+  if (options.store.remote()) {
+    TRY_ASSIGN(Remote remote, Remote::open(options.store));
+    place.server = std::make_unique<RemoteCandidates>(std::move(remote), *place.store);
+  } else {
+    TRY_ASSIGN(place.ledger, builder::make_store_ledger(*place.store));
+  }
+  if (compiles) {
+    TRY_ASSIGN(place.compile, make_compiler(options, *place.store, place.server.get()));
+  }
+  return made;
 }
 
 Result<int> run(Options& options) {
@@ -141,35 +180,19 @@ Result<int> run(Options& options) {
   if (!options.worker.empty()) {
     tune.worker.command = {options.worker};
   }
-  std::optional<store::Store> store;
-  std::unique_ptr<builder::Ledger> ledger;
-  std::unique_ptr<builder::CompileAhead> compile;
-  if (options.store.remote()) {
-    if (!options.folders.empty()) {
-      return fail(ErrorCode::usage,
-                  "to compile what the search asks for, tune must have the store itself (--store); "
-                  "run `cubinary build DIR --server URL` first, then tune without a DIR");
-    }
-    TRY_ASSIGN(Remote remote, Remote::open(options.store));
-    ledger = make_remote_ledger(std::move(remote));
-  } else {
-    TRY_ASSIGN(store, open_store(options));
-    TRY_ASSIGN(ledger, builder::make_store_ledger(*store));
-    if (!options.folders.empty()) {
-      TRY_ASSIGN(compile, make_compiler(options, *store));
-      tune.compile = compile.get();
-    }
-  }
+  const StopSignals signals;
+  tune.worker.stop = signals.descriptor();
+  options.store.stop = signals.descriptor();
+  TRY_ASSIGN(std::unique_ptr<Workplace> place, make_workplace(options));
+  tune.compile = place->compile.get();
 
   const TuneStyle style = options.json                 ? TuneStyle::json
                           : isatty(STDOUT_FILENO) != 0 ? TuneStyle::terminal
                                                        : TuneStyle::plain;
-  const StopSignals signals;
-  tune.worker.stop = signals.descriptor();
   auto observer = make_tune_observer(style);
-  const auto summary = builder::tune(*ledger, tune, *observer);
+  const auto summary = builder::tune(*place->ledger, tune, *observer);
   observer.reset();
-  compile.reset();
+  place->compile.reset();
   if (!summary) {
     return fail(summary.error());
   }
@@ -191,6 +214,7 @@ void add_tune(Cli& cli) {
   app->footer(
       "Example: cubinary tune --store kernels.cubinary --kernel 'rms*' --budget 5m\n"
       "         cubinary tune kernels/gemm_nt --store kernels.cubinary --shape m=4096\n"
+      "         cubinary tune --server https://build.example:8421 --token-file tune.token\n"
       "Every candidate is checked against the manifest's reference in a process of its own before\n"
       "it is timed. What was measured stays when you stop it; run again to continue. With "
       "folders,\n"

@@ -279,6 +279,7 @@ Result<Response> PublishApi::put_candidates(const Request& request) const {
   TRY_ASSIGN(const json::Node kernel_node, top.at("kernel"));
   TRY_ASSIGN(const SentKernel sent, read_kernel(kernel_node));
   const store::Kernel& kernel = sent.row;
+  TRY_ASSIGN(const bool join, top.boolean_or("current", false));
   TRY_ASSIGN(const json::Node list, top.at("candidates"));
   TRY_ASSIGN(const auto nodes, list.elements());
   TRY_ASSIGN(const store::Reader reader, m_store->reader());
@@ -296,10 +297,18 @@ Result<Response> PublishApi::put_candidates(const Request& request) const {
     candidates.push_back(std::move(candidate));
   }
   std::size_t kept = 0;
+  std::vector<store::CandidateId> ids;
   const auto body = [&](store::Writer& writer) -> Result<void> {
     kept = 0;
+    ids.clear();
     // The manifest in force changes only with the current candidates.
     TRY_ASSIGN(const auto known, store::find_kernel(writer.reader(), kernel.name));
+    if (join && (!known || known->manifest_digest != kernel.manifest_digest ||
+                 known->inputs != kernel.inputs)) {
+      return fail(ErrorCode::exists, "kernel " + kernel.name +
+                                         " is in force here with other sources, or none: these "
+                                         "candidates cannot join its current ones");
+    }
     if (!known) {
       store::Kernel unfinished = kernel;
       unfinished.inputs.clear();
@@ -309,9 +318,14 @@ Result<Response> PublishApi::put_candidates(const Request& request) const {
       TRY_ASSIGN(const auto before, store::find_candidate(writer.reader(), candidate.build_key));
       if (before && before->status == store::CandidateStatus::ok) {
         ++kept;  // The same inputs gave this before: what others may have measured stays.
+        ids.push_back(before->id);
         continue;
       }
-      TRY(store::put_candidate(writer, candidate));
+      TRY_ASSIGN(const store::CandidateId id, store::put_candidate(writer, candidate));
+      ids.push_back(id);
+    }
+    if (join) {
+      TRY(store::add_current(writer, kernel.name, ids));
     }
     if (kept == candidates.size()) {
       return {};
@@ -320,7 +334,9 @@ Result<Response> PublishApi::put_candidates(const Request& request) const {
                                 {{"candidates", candidates.size() - kept}});
   };
   TRY(m_store->write(body));
-  return json_response(json::Object{{"stored", candidates.size() - kept}, {"known", kept}});
+  return json_response(json::Object{{"stored", candidates.size() - kept},
+                                    {"known", kept},
+                                    {"ids", json::Array(ids.begin(), ids.end())}});
 }
 
 Result<Response> PublishApi::list_candidates(const Request& request) const {
@@ -407,6 +423,7 @@ Result<Response> PublishApi::put_current(const Request& request, std::string_vie
   if (kernel.name != name) {
     return fail(kernel_node.error("is " + kernel.name + ", not " + std::string(name)));
   }
+  TRY_ASSIGN(const bool partial, top.boolean_or("partial", false));
   TRY_ASSIGN(const json::Node targets, top.at("targets"));
   TRY_ASSIGN(const auto members, targets.members());
   std::map<std::string, std::vector<Digest>> wanted;
@@ -429,6 +446,9 @@ Result<Response> PublishApi::put_current(const Request& request, std::string_vie
       std::vector<store::CandidateId> ids;
       for (const Digest& key : keys) {
         TRY_ASSIGN(const auto state, store::find_candidate(writer.reader(), key));
+        if (!state && partial) {
+          continue;
+        }
         if (!state) {
           return fail(ErrorCode::not_found, "there is no candidate with the build key " +
                                                 key.text() +

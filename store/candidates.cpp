@@ -297,6 +297,18 @@ Result<void> set_current(Writer& writer, std::string_view kernel, std::string_vi
       id, target);
 }
 
+Result<void> add_current(Writer& writer, std::string_view kernel,
+                         std::span<const CandidateId> candidates) {
+  Connection& connection = writer.connection();
+  TRY_ASSIGN(const KernelId id, kernel_id(writer.reader(), kernel));
+  for (const CandidateId candidate : candidates) {
+    TRY(connection.run(
+        "UPDATE candidate SET current = 1 WHERE id = ?1 AND kernel_id = ?2 AND current = 0",
+        candidate, id));
+  }
+  return {};
+}
+
 Result<std::optional<core::Digest>> current_manifest(const Reader& reader, std::string_view kernel,
                                                      std::string_view target) {
   TRY_ASSIGN(Statement row, reader.connection().query(

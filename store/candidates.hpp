@@ -98,6 +98,10 @@ struct CandidateState {
 [[nodiscard]] core::Result<void> set_current(Writer& writer, std::string_view kernel,
                                              std::string_view target,
                                              std::span<const CandidateId> candidates);
+/// Makes candidates of this kernel current besides those that are. Whether they were made of the
+/// inputs in force is the caller's to know.
+[[nodiscard]] core::Result<void> add_current(Writer& writer, std::string_view kernel,
+                                             std::span<const CandidateId> candidates);
 /// The manifest digest the kernel had when set_current was last called for this target; none
 /// before. Launch expressions come from the kernel's one manifest, so a release refuses a target
 /// whose cubins were built under another.

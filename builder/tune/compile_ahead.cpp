@@ -118,13 +118,17 @@ Result<void> CompileAhead::begin(const std::string& kernel, const std::string& t
     return fail(ErrorCode::internal, "kernel " + kernel + " was not planned for " + target);
   }
   const PlannedKernel& planned = m_plan.kernels[m_plan.candidates[members->second.front()].kernel];
+  store::Kernel row = kernel_row(planned);
+  row.inputs = to_json(record_of(planned));
   const auto put_in_force = [&](store::Writer& writer) -> Result<void> {
-    store::Kernel row = kernel_row(planned);
-    row.inputs = to_json(record_of(planned));
     TRY(store::put_kernel(writer, row));
-    return set_current(writer, place);
+    return m_options.server == nullptr ? set_current(writer, place) : Result<void>();
   };
   TRY(m_store.write(put_in_force));
+  if (m_options.server != nullptr) {
+    TRY(begin_at_server(row, place));
+  }
+  m_rows.insert_or_assign(kernel, std::move(row));
   std::set<core::Config> untuned;
   for (const core::Config& config : core::untuned_configs(planned.manifest)) {
     untuned.insert(core::code_part(planned.manifest, config));
@@ -143,6 +147,39 @@ Result<void> CompileAhead::begin(const std::string& kernel, const std::string& t
     }
   }
   start_threads();
+  return {};
+}
+
+Result<void> CompileAhead::begin_at_server(const store::Kernel& kernel, const Place& place) {
+  std::vector<core::Digest> keys;
+  for (const std::size_t i : m_of.at(place)) {
+    keys.push_back(m_made[i].build_key);
+  }
+  TRY_ASSIGN(const auto there, m_options.server->begin(kernel, place.second, keys));
+  for (const store::Candidate& candidate : there) {
+    const auto found = m_by_key.find(candidate.build_key);
+    if (found != m_by_key.end()) {
+      m_made[found->second] = candidate;
+    }
+  }
+  return {};
+}
+
+Result<void> CompileAhead::send(std::vector<std::pair<std::size_t, store::Candidate>>& made) {
+  std::map<Place, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    places[{made[i].second.kernel, made[i].second.target}].push_back(i);
+  }
+  for (const auto& [place, members] : places) {
+    std::vector<store::Candidate> group;
+    for (const std::size_t i : members) {
+      group.push_back(made[i].second);
+    }
+    TRY(m_options.server->add(m_rows.at(place.first), group));
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      made[members[i]].second.id = group[i].id;
+    }
+  }
   return {};
 }
 
@@ -259,6 +296,9 @@ Result<std::vector<store::Candidate>> CompileAhead::commit(const std::vector<Tas
         made.emplace_back(members[i], std::move(candidates[i]));
       }
     }
+    if (m_options.server != nullptr) {
+      return {};
+    }
     for (const auto& [index, candidate] : made) {
       m_made[index] = candidate;
     }
@@ -268,6 +308,12 @@ Result<std::vector<store::Candidate>> CompileAhead::commit(const std::vector<Tas
     return {};
   };
   TRY(m_store.write(body));
+  if (m_options.server != nullptr) {
+    TRY(send(made));
+    for (const auto& [index, candidate] : made) {
+      m_made[index] = candidate;
+    }
+  }
   for (const TaskResult& result : results) {
     ++m_counts.compiled;
     const auto& members = m_by_code.at(m_plan.candidates[result.task].code);
@@ -289,6 +335,9 @@ Result<std::vector<store::Candidate>> CompileAhead::commit(const std::vector<Tas
 }
 
 Result<void> CompileAhead::finish() {
+  if (m_options.server != nullptr) {
+    return {};  // a server packs what it has when a build of it ends
+  }
   for (const auto& [kernel, target] : m_new_artifacts) {
     TRY(store::repack_artifacts(m_store, kernel, target));
   }

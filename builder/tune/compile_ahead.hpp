@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -25,6 +26,25 @@
 
 namespace cubinary::builder {
 
+/// A server that has the store: what is compiled here goes there, and ids are its own. One thread.
+class CandidateServer {
+ public:
+  CandidateServer() = default;
+  CandidateServer(const CandidateServer&) = delete;
+  CandidateServer& operator=(const CandidateServer&) = delete;
+  virtual ~CandidateServer() = default;
+
+  /// Puts the kernel in force there; of these build keys those that it has become current, all
+  /// others of the kernel and target do not. Returns all candidates that it has of both.
+  [[nodiscard]] virtual core::Result<std::vector<store::Candidate>> begin(
+      const store::Kernel& kernel, const std::string& target,
+      const std::vector<core::Digest>& build_keys) = 0;
+  /// Sends candidates of one kernel and target, which become current besides those that are. Their
+  /// ids become the server's. `exists` when the kernel is in force there with other inputs now.
+  [[nodiscard]] virtual core::Result<void> add(const store::Kernel& kernel,
+                                               std::span<store::Candidate> candidates) = 0;
+};
+
 struct CompileAheadOptions {
   std::vector<std::filesystem::path> folders;     ///< of manifests
   std::string kernels;                            ///< glob over kernel names; empty: all
@@ -33,12 +53,15 @@ struct CompileAheadOptions {
   unsigned jobs = 0;                              ///< worker processes; 0: one a core
   std::chrono::milliseconds time_limit{300'000};  ///< a candidate
   WorkerOptions worker;
+  CandidateServer* server = nullptr;  ///< the ledger's, which must outlive it; null: the store
+                                      ///< is the ledger's
 };
 
 /// Compiles what a search asks for in worker processes, beside the measuring: candidates and keys
 /// are a build's, and what comes of them enters the store as a build's do. Besides what is asked
 /// for it compiles, last, what an untuned release would run, so that a release can be made of a
-/// space that nobody compiled whole.
+/// space that nobody compiled whole. With a server, the store is a place to compile into, and all
+/// that comes of it is sent.
 ///
 /// One thread calls it; only its own threads compile. When it goes, what they are at is killed.
 class CompileAhead {
@@ -56,7 +79,7 @@ class CompileAhead {
   [[nodiscard]] std::vector<std::string> targets(const std::string& kernel) const;
 
   /// Puts the kernel in force with the candidates that the store has of it, and begins to compile
-  /// what an untuned release needs.
+  /// what an untuned release needs. Errors: those of the store and of the server.
   [[nodiscard]] core::Result<void> begin(const std::string& kernel, const std::string& target);
 
   /// All that the manifest asks for; those without an id were not compiled yet.
@@ -89,6 +112,9 @@ class CompileAhead {
   CompileAhead(store::Store& store, CompileAheadOptions options)
       : m_store(store), m_options(std::move(options)) {}
   [[nodiscard]] core::Result<void> prepare();
+  [[nodiscard]] core::Result<void> begin_at_server(const store::Kernel& kernel, const Place& place);
+  [[nodiscard]] core::Result<void> send(
+      std::vector<std::pair<std::size_t, store::Candidate>>& made);
   [[nodiscard]] core::Result<std::vector<store::Candidate>> commit(
       const std::vector<TaskResult>& results);
   [[nodiscard]] core::Result<void> set_current(store::Writer& writer, const Place& place) const;
@@ -103,6 +129,7 @@ class CompileAhead {
   std::unordered_map<core::Digest, std::size_t> m_by_key;
   std::unordered_map<core::Digest, std::vector<std::size_t>> m_by_code;
   std::map<Place, std::vector<std::size_t>> m_of;
+  std::map<std::string, store::Kernel> m_rows;  ///< of kernels put in force
   std::map<Place, store::Dictionary> m_dictionaries;
   std::set<Place> m_new_artifacts;
   Counts m_counts;

@@ -16,7 +16,8 @@ namespace {
 constexpr double k_recent = 0.3;  // weight of the newest of a mean's terms
 constexpr milliseconds k_look{50};
 /// What one config has that its neighbours have not, no model sees, and it is often more than what
-/// makes two tunes agree: a space that is compiled and measured in seconds is measured whole.
+/// makes two tunes agree: a space that is compiled and measured in seconds is measured whole, as
+/// far as the time lasts.
 constexpr std::size_t k_whole = 512;
 
 void average(double& mean, double value) {
@@ -43,6 +44,20 @@ std::size_t JobRunner::compilations_ahead() const {
   }
   const double wanted = std::ceil(m_compiling_ms / m_measuring_ms) + 1;
   return wanted >= static_cast<double>(most) ? most : static_cast<std::size_t>(wanted);
+}
+
+/// Whether a search that expects nothing more goes on until it has seen everything.
+bool JobRunner::is_measured_whole(Clock::time_point end) const {
+  if (m_plan.space().size() > k_whole) {
+    return false;
+  }
+  if (m_plan.uncompiled() == 0) {
+    return true;
+  }
+  // Half of a space more is no better than a search that ended by itself: begun only if it fits.
+  const std::chrono::duration<double, std::milli> left = end - Clock::now();
+  return m_compiling_ms * static_cast<double>(m_plan.uncompiled()) / m_options.compile->jobs() <=
+         left.count();
 }
 
 void JobRunner::place(Search& search, ConfigIndex config) {
@@ -100,8 +115,7 @@ Result<bool> JobRunner::explore(Search& search, Clock::time_point end) {
 Result<bool> JobRunner::explore_until(Search& search, Clock::time_point end) {
   while (!m_stopped) {
     TRY(collect(search, milliseconds(0)));
-    const bool whole = m_plan.uncompiled() == 0 && m_plan.space().size() <= k_whole;
-    if (search.finished() || (search.settled() && !whole)) {
+    if (search.finished() || (search.settled() && !is_measured_whole(end))) {
       return true;
     }
     if (Clock::now() >= end) {

@@ -68,6 +68,7 @@ class JobRunner {
   void place(Search& search, ConfigIndex config);
   [[nodiscard]] core::Result<void> collect(Search& search, std::chrono::milliseconds patience);
   [[nodiscard]] std::size_t compilations_ahead() const;
+  [[nodiscard]] bool is_measured_whole(Clock::time_point end) const;
   [[nodiscard]] bool is_stopped();
 
   // One candidate.

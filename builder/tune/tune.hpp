@@ -43,7 +43,7 @@ struct TuneOptions {
   std::chrono::milliseconds time_limit{10'000};  ///< a candidate's check may take
   GpuWorkerOptions worker;
   /// Compiles what the search asks for; then only its kernels are tuned. Null: what the ledger has
-  /// is all there is. Its store must be the ledger's.
+  /// is all there is. What it compiles must get to the ledger: its store or its server is the same.
   CompileAhead* compile = nullptr;
 };
 

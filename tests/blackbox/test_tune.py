@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tuning from the command line with a measuring process that has no device, compiling as the search asks."""
 
+import json
 import os
 import shutil
+import signal
+import subprocess
+import time
 
 import harness
 
@@ -44,6 +48,13 @@ __global__ void twice_ref(T* y, const T* x, long long n) {
   if (i < n) y[i] = 2 * x[i];
 }
 """
+# V of 2 and more take a compiler far longer than a test.
+SLOW_SOURCE = SOURCE.replace('static_assert(V != 3, "three is out");', "").replace("if (i < n) y[i] = 2 * x[i];", """
+  T a = i < n ? x[i] : T(0), z = 0;
+  if constexpr (V > 1) {
+    %s
+  }
+  if (i < n) y[i] = 2 * a + T(1e-30) * z;""" % "".join(f"z = sinf(z + {k} * a);\n" for k in range(4000)), 1)
 
 
 class CompileWhileMeasuring(harness.Case):
@@ -55,9 +66,22 @@ class CompileWhileMeasuring(harness.Case):
         (self.folder / "twice.cu").write_text(SOURCE)
         self.store = self.tmp / "s.db"
 
-    def tune(self, *options, **keywords):
-        return self.cubinary("tune", *options, "--store", self.store, "--budget", "5m", "--measure-with",
-                             harness.test_program("fake_tune_worker"), **keywords)
+    def tune(self, *options, where=None, **keywords):
+        return self.cubinary("tune", *options, *(where or ("--store", self.store)), "--budget", "5m",
+                             "--measure-with", harness.test_program("fake_tune_worker"), **keywords)
+
+    def serve(self, scope="read,publish,tune"):
+        """Starts a server whose store has another kernel only; gives how to name it to a command."""
+        other = self.tmp / "other"
+        other.mkdir()
+        (other / "kernel.toml").write_text(MANIFEST.replace('"twice"', '"other"').replace("0, 1, 2, 3, 4, 5, 6, 7", "1"))
+        (other / "twice.cu").write_text(SOURCE)
+        self.cubinary("build", other, "--store", self.store, "--target", "sm_120")
+        token = self.tmp / "token"
+        token.write_text(self.cubinary("token", "create", "--name", "t", "--scope", scope, "--store",
+                                       self.store).stdout)
+        server = self.background(harness.binary(), "serve", "--store", self.store, "--listen", "127.0.0.1:0")
+        return "--server", server.line(r"http://[\d.]+:\d+").group(0), "--token-file", token
 
     def test_from_sources_to_a_release_without_a_build(self):
         # V = 6 takes 20 us on this device that is none, each step from it 5 more; V = 3 does not compile.
@@ -90,6 +114,62 @@ class CompileWhileMeasuring(harness.Case):
         again = self.tune(self.folder, "--json").json_lines()[-1]
         self.assertEqual((again["tuned"], again["measured"], again["compiled"]), (2, 14, 9))
 
+    def test_through_a_server_what_the_search_asks_for_is_compiled_here(self):
+        # The server knows nothing of the kernel and has no compiler; this machine has the sources and one.
+        where = self.serve()
+        lines = self.tune(self.folder, "--json", "--jobs", "2", where=where).json_lines()
+        summary = lines[-1]
+        self.assertEqual((summary["tuned"], summary["complete"], summary["failed"]), (2, 2, 0))
+        self.assertEqual((summary["compiled"], summary["compile_failed"], summary["measured"]), (9, 1, 14))
+        winners = self.cubinary("audit", "winners", *where, "--json").json()["winners"]
+        self.assertEqual([(winner["config"], winner["target"]) for winner in winners], [({"V": 6}, "sm_90")] * 2)
+
+        # Nothing is left for another tuner, with and without sources, nor for a build; a release has the winners.
+        for folders in ([self.folder], []):
+            known = self.tune(*folders, "--json", where=where).json_lines()[-1]
+            self.assertEqual((known["known"], known["measured"], known["compiled"]), (2, 0, 0))
+        built = self.cubinary("build", self.folder, *where, "--target", "sm_90", "--keep-going").stdout
+        self.assertIn("8 ok, 1 failed, 9 unchanged", built)
+        made = self.cubinary("release", "create", "r1", *where)
+        self.assertIn("twice sm_90: ", made.stdout)
+
+        # Another source comes into force as it is tuned; the old candidates are not mixed with it.
+        (self.folder / "twice.cu").write_text(SOURCE.replace("2 * x[i];", "x[i] + x[i];"))
+        again = self.tune(self.folder, "--json", where=where).json_lines()[-1]
+        self.assertEqual((again["tuned"], again["measured"], again["compiled"]), (2, 14, 9))
+
+    def test_a_server_may_refuse_what_was_compiled(self):
+        where = self.serve(scope="read,tune")
+        self.refused("tune", self.folder, *where, "--measure-with", harness.test_program("fake_tune_worker"),
+                     status=1, says="publish")
+        # What needs no publishing goes on: a tuner without sources measures what there is.
+        self.cubinary("tune", *where, "--measure-with", harness.test_program("fake_tune_worker"), status=1)
+
+    def test_an_interrupt_ends_it_while_compilers_are_at_work(self):
+        # Each of these takes a compiler many seconds.
+        (self.folder / "twice.cu").write_text(SLOW_SOURCE)
+        where = self.serve()
+        for at in (("--store", self.tmp / "local.db"), where):
+            tuner = self.background(harness.binary(), "tune", self.folder, *at, "--json", "--jobs", "2",
+                                    "--measure-with", harness.test_program("fake_tune_worker"))
+            tuner.line(r'"V":0\}.*"event":"measured"')
+            time.sleep(0.5)
+            begin = time.monotonic()
+            status = tuner.stop(signal.SIGINT)
+            seconds = time.monotonic() - begin
+            self.assertLess(seconds, 10, tuner.text())  # two, on a machine that has nothing else to do
+            self.assertEqual(status, 1, tuner.text())
+            self.assertIn("measured and kept, run again to continue", tuner.text())
+            told = [json.loads(line) for line in tuner.text().splitlines() if line.startswith('{"')]
+            measured = [one["config"]["V"] for one in told if one["event"] == "measured"]
+            self.assertLessEqual(set(measured), {0, 1})  # compilers were at the others
+            workers = subprocess.run(["pgrep", "-P", str(tuner.process.pid)], capture_output=True, check=False)
+            self.assertEqual(workers.stdout, b"")
+            # What was measured is there, and is not measured again.
+            stats = self.cubinary("store", "stats", *at, "--json").json()
+            self.assertEqual(stats["measurements"], len(measured))
+            print(f"stopped after {seconds:.2f} s with {len(measured)} measured", flush=True)
+
     def test_a_workload_is_what_is_tuned_and_in_which_order(self):
         workload = self.tmp / "jobs"
         workload.write_text("# the application's\ntwice n=4194304  # first\n\ntwice T=f32 n=4096 target=sm_90\n"
@@ -105,7 +185,6 @@ class CompileWhileMeasuring(harness.Case):
             self.assertRegex(said, says)
 
     def test_what_cannot_be_done_is_said(self):
-        self.refused("tune", self.folder, "--server", "http://127.0.0.1:1", status=2, says="must have the store itself")
         self.refused("tune", self.tmp / "none", "--store", self.store, status=1, says="no folder .*none")
         self.assertFalse(os.path.exists(self.store))
         (self.folder / "kernel.toml").write_text(MANIFEST.replace("tune = ", "tune == "))

@@ -138,8 +138,9 @@ class Publish(Api):
         self.assertEqual((answer.status, answer.code()), (404, "not_found"))
 
         self.send_artifacts()
-        self.assertEqual(self.good("publish", "POST", "candidates", request), {"stored": 4, "known": 0})
-        self.assertEqual(self.good("publish", "POST", "candidates", request), {"stored": 0, "known": 4})
+        first = self.good("publish", "POST", "candidates", request)
+        self.assertEqual((first["stored"], first["known"], len(set(first["ids"]))), (4, 0, 4))
+        self.assertEqual(self.good("publish", "POST", "candidates", request), {**first, "stored": 0, "known": 4})
         known = self.good("all", "POST", "candidates/known", keys)["known"]
         self.assertEqual(known, {c["build_key"]: "ok" for c in self.told["candidates"]})
         # Not current yet: no release takes them.
@@ -153,6 +154,28 @@ class Publish(Api):
         self.assertEqual({c["size"] for c in listed}, {len(CUBINS[0])})
         self.assertEqual(self.ask("/api/v1/kernels/scale").json()["manifest"], self.told["kernel"]["manifest"])
         self.assertIn('did you mean "scale"', self.ask("/api/v1/kernels/scales").message())
+
+    def test_candidates_join_the_current_ones_of_the_same_inputs_only(self):
+        self.send_artifacts()
+        kernel, candidates = self.told["kernel"], self.told["candidates"]
+        joining = {"kernel": kernel, "candidates": candidates[:1], "current": True}
+        answer = self.as_("publish", "POST", "candidates", joining)  # nothing is in force yet
+        self.assertEqual((answer.status, answer.code()), (409, "exists"))
+        self.assertEqual(self.stats()["candidates_ok"], 0)
+        partial = {**self.current(), "partial": True}  # names four, of which there is none
+        self.good("publish", "PUT", "kernels/scale/current", partial)
+        for count in (1, 2, 3):
+            joining["candidates"] = candidates[:count]
+            ids = self.good("publish", "POST", "candidates", joining)["ids"]
+            listed = self.ask("/api/v1/candidates?kernel=scale").json()
+            self.assertEqual({one["id"]: one["build_key"] for one in listed},
+                             dict(zip(ids, (one["build_key"] for one in candidates[:count]))))
+        other = {**joining, "kernel": {**kernel, "inputs": "{}"}, "candidates": candidates[3:]}
+        answer = self.as_("publish", "POST", "candidates", other)
+        self.assertEqual((answer.status, answer.code()), (409, "exists"))
+        # Who begins again meanwhile takes nothing away.
+        self.good("publish", "PUT", "kernels/scale/current", partial)
+        self.assertEqual(len(self.ask("/api/v1/candidates?kernel=scale").json()), 3)
 
     def test_what_does_not_fit_its_kernel_is_refused(self):
         self.send_artifacts()

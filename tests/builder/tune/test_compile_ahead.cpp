@@ -112,7 +112,7 @@ TEST_CASE("only what the search asks for is compiled, and what a release needs")
   if (no_toolkit()) {
     SKIP("no CUDA toolkit to compile with");
   }
-  constexpr std::size_t k_values = 120;
+  constexpr std::size_t k_values = 600;
   Workshop shop(k_values);
   Recorder recorder;
   const auto summary = shop.tune(true, recorder);
@@ -135,6 +135,19 @@ TEST_CASE("only what the search asks for is compiled, and what a release needs")
                                    return {};
                                  }));
   CHECK(found);
+}
+
+TEST_CASE("a small space is compiled and measured whole") {
+  if (no_toolkit()) {
+    SKIP("no CUDA toolkit to compile with");
+  }
+  Workshop shop(120);
+  Recorder recorder;
+  const auto summary = shop.tune(true, recorder);
+  CHECK(summary.complete == 1);
+  CHECK(summary.compiled.compiled == 121);  // with the reference
+  CHECK(summary.measured == 119);           // V = 3 does not compile
+  CHECK(shop.winner() == core::Config{{"V", std::int64_t{6}}});
 }
 
 TEST_CASE("a compiler that cannot work at all ends the tune, and says so") {
