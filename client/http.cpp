@@ -146,9 +146,7 @@ Result<HttpReply> HttpConnection::get(const HttpRequest& request) try {
   const std::lock_guard lock(m_impl->mutex);
   httplib::ClientImpl& client = *m_impl->client;
   const auto left = remaining(request.deadline);
-  const auto late = [&] {
-    return fail(ErrorCode::timeout, m_impl->origin + ": the deadline passed");
-  };
+  const auto late = [&] { return fail(ErrorCode::timeout, "the deadline passed"); };
   if (left.count() <= 0) {
     return late();
   }
@@ -185,12 +183,11 @@ Result<HttpReply> HttpConnection::get(const HttpRequest& request) try {
     if (remaining(request.deadline).count() <= 0) {
       return late();
     }
-    return fail(ErrorCode::network,
-                m_impl->origin + ": " + describe(result.error(), m_impl->origin));
+    return fail(ErrorCode::network, describe(result.error(), m_impl->origin));
   }
   return reply_from(*result);
 } catch (const std::exception& error) {
-  return fail(ErrorCode::network, m_impl->origin + ": " + error.what());
+  return fail(ErrorCode::network, error.what());
 }
 
 }  // namespace cubinary::client

@@ -41,7 +41,8 @@ class HttpConnection {
   ~HttpConnection();
 
   /// One GET, no retry, no redirect. Errors: `network` (the peer could not be reached or broke off,
-  /// TLS included), `timeout` (the deadline passed, or nothing came for 15 s).
+  /// TLS included), `timeout` (the deadline passed, or nothing came for 15 s); they do not name the
+  /// origin.
   [[nodiscard]] core::Result<HttpReply> get(const HttpRequest& request);
 
  private:

@@ -346,8 +346,10 @@ class RegistrySource final : public Source {
 
       auto reply = Lease(*this, origin)->get(request);
       if (!reply) {
-        return {
-            {}, reply.error().with_context(what(wanted)), reply.error().code != ErrorCode::timeout};
+        const std::string where = origin == m_name.origin ? "" : ", redirected to " + origin;
+        return {{},
+                reply.error().with_context(what(wanted) + where),
+                reply.error().code != ErrorCode::timeout};
       }
       if (too_large) {
         bytes.clear();
@@ -431,9 +433,13 @@ class RegistrySource final : public Source {
       text += core::as_text(piece);
       return text.size() < core::oci::k_max_document_bytes;
     };
-    TRY_ASSIGN(const HttpReply reply, Lease(*this, split->first)->get(request));
-    if (reply.status != 200) {
-      return fail(status_error(reply.status, "token service " + split->first));
+    const std::string where = "token service " + split->first;
+    const auto reply = Lease(*this, split->first)->get(request);
+    if (!reply) {
+      return fail(reply.error().with_context(where));
+    }
+    if (reply->status != 200) {
+      return fail(status_error(reply->status, where));
     }
     return text;
   }

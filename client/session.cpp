@@ -166,14 +166,11 @@ Result<std::unique_ptr<Kernel>> Session::resolve(const Query& query) {
   }
   lookup.capability = resolve.device.capability;
   TRY_ASSIGN(KernelTables tables, find_kernel(*m_release, lookup, deadline()));
-  auto choice = core::resolve(tables.tables, resolve);
-  if (!choice) {
-    return fail(choice.error().with_context("kernel " + query.kernel));
-  }
+  TRY_ASSIGN(core::Choice choice, core::resolve(tables.tables, resolve));
   if (m_look_ahead && !m_options.device_class) {
-    m_look_ahead->expect(*choice->table, choice->entry->artifact, deadline());
+    m_look_ahead->expect(*choice.table, choice.entry->artifact, deadline());
   }
-  return Kernel::make(shared_from_this(), std::move(tables), *std::move(choice), resolve.device);
+  return Kernel::make(shared_from_this(), std::move(tables), std::move(choice), resolve.device);
 }
 
 void Session::prefetch(std::vector<std::string> kernel_globs) {

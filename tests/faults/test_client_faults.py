@@ -145,7 +145,8 @@ class ClientFaults(unittest.TestCase):
 
     def test_nobody_listens(self):
         self.server.close()
-        self.bad(says="cannot connect")
+        said = self.bad(says="cannot connect")
+        self.assertEqual(said.count(self.server.url), 1, said)
 
     def test_wrong_bytes_once_are_fetched_again_and_for_ever_refused(self):
         self.server.faults = [Fault("/blobs/", "wrong-bytes", 1)]
