@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "block_index.cuh"
 #include "causal_window.cuh"
 #include "row_reference.cuh"
 
-/// y[n, t, d] = act(bias[d] + sum over i of w[d, i] * x[n, t - WIDTH + 1 + i, d]), act silu or nothing.
+/// Moves a pointer on, unseen by the compiler, which would keep every unrolled step's in registers.
+template <typename T>
+__device__ inline void advance(T*& pointer, long long by) {
+  pointer += by;
+  asm volatile("" : "+l"(pointer));
+}
+
+/// y[n, t, d] = act(bias[d] + sum over i of w[d, i] * x[n, t - WIDTH + 1 + i, d]), act silu or
+/// nothing.
 ///
-/// x and y are contiguous [batch, seq, dim]. Inputs before t = 0 are initial[n, WIDTH - 1, dim], oldest first, or
-/// zeros where that is null; final_state, unless null, receives the last WIDTH - 1 inputs in the same form.
-/// No output may overlap an input. A thread has VEC channels and walks `chunks` times TIME steps, whose loads it
-/// starts together; blockDim.x threads lie along the channels, blockDim.y along time. All pointers are
-/// aligned to VEC elements, dim is whole packs.
+/// x and y are contiguous [batch, seq, dim]. Inputs before t = 0 are initial[n, WIDTH - 1, dim],
+/// oldest first, or zeros where that is null; final_state, unless null, receives the last WIDTH - 1
+/// inputs in the same form. No output may overlap an input. A thread has VEC channels and walks
+/// `chunks` times TIME steps, whose loads it starts together; blockDim.x threads lie along the
+/// channels, blockDim.y along time. All pointers are aligned to VEC elements, dim is whole packs.
 template <typename T, int WIDTH, int VEC, int TIME>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, VEC* TIME * sizeof(T) > 64                 ? 2
+                                       : VEC * TIME * sizeof(T) == 64 || VEC == 4 ? 3
+                                                                                  : 4)
     causal_conv1d(T* y, T* final_state, const T* __restrict__ x, const T* __restrict__ w,
                   const T* __restrict__ bias, const T* __restrict__ initial, long long batch,
                   long long seq, long long dim, int activate, int chunks) {
@@ -19,55 +30,68 @@ __global__ void __launch_bounds__(256, 2)
   const long long span = static_cast<long long>(TIME) * chunks;
   const long long rounds = (seq + span * blockDim.y - 1) / (span * blockDim.y);
   const long long along = rounds > 0 ? rounds : 1;
-
-  for (long long block = blockIdx.x; block < batch * across * along; block += gridDim.x) {
-    const long long strip = block / across;
-    const long long pack = (block - strip * across) * blockDim.x + threadIdx.x;
-    const long long n = strip / along;
-    const long long start = ((strip - n * along) * blockDim.y + threadIdx.y) * span;
-    const long long channel = pack * VEC;
-    if (channel >= dim || (start >= seq && start > 0)) {
-      continue;
+  const long long block = block_index();
+  const long long strip = block / across;
+  const long long n = strip / along;
+  const long long channel = ((block - strip * across) * blockDim.x + threadIdx.x) * VEC;
+  const long long start = ((strip - n * along) * blockDim.y + threadIdx.y) * span;
+  if (n >= batch || channel >= dim || (start >= seq && start > 0)) {
+    return;
+  }
+  const long long end = min(start + span, seq);
+  const T* in = x + n * seq * dim + channel;
+  const auto input = [&](long long t) {
+    if (t >= 0) {
+      return load_pack<VEC>(in + t * dim, 0);
     }
-    const T* in = x + n * seq * dim + channel;
-    T* out = y + n * seq * dim + channel;
-    const auto input = [&](long long t) {
-      if (t >= 0) {
-        return load_pack<VEC>(in + t * dim, 0);
-      }
-      return initial != nullptr
-                 ? load_pack<VEC>(initial + (n * k_past + t + k_past) * dim + channel, 0)
-                 : zeros<T, VEC>();
-    };
-    const Taps<T, WIDTH, VEC> taps(w, bias, channel);
-    float past[k_past][VEC];
-#pragma unroll
-    for (int i = 0; i < k_past; ++i) {
-      unpack(input(start - k_past + i), past[i]);
-    }
-    const long long end = min(start + span, seq);
-    long long t = start;
-    for (; t + TIME <= end; t += TIME) {
-      Pack<T, VEC> inputs[TIME];
-#pragma unroll
-      for (int i = 0; i < TIME; ++i) {
-        inputs[i] = load_pack<VEC>(in + (t + i) * dim, 0);
-      }
-#pragma unroll
-      for (int i = 0; i < TIME; ++i) {
-        store_pack(out + (t + i) * dim, 0, taps.step(past, inputs[i], activate != 0));
-      }
-    }
+    return initial != nullptr
+               ? load_pack<VEC>(initial + (n * k_past + t + k_past) * dim + channel, 0)
+               : zeros<T, VEC>();
+  };
+  if (final_state != nullptr && end == seq) {
 #pragma unroll 1
-    for (; t < end; ++t) {
-      store_pack(out + t * dim, 0,
-                 taps.step(past, load_pack<VEC>(in + t * dim, 0), activate != 0));
+    for (int i = 0; i < k_past; ++i) {
+      store_pack(final_state + (n * k_past + i) * dim + channel, 0, input(seq - k_past + i));
     }
-    if (final_state != nullptr && end == seq) {
-      for (int i = 0; i < k_past; ++i) {
-        store_pack(final_state + (n * k_past + i) * dim + channel, 0, input(seq - k_past + i));
+  }
+
+  // A step's input is read TIME steps ahead, in the place of the one that is done with.
+  const T* from = in + start * dim;
+  T* to = y + (n * seq + start) * dim + channel;
+  Pack<T, VEC> ahead[TIME];
+  const int whole = static_cast<int>((end - start) / TIME);
+  if (whole > 0) {
+#pragma unroll
+    for (int i = 0; i < TIME; ++i) {
+      ahead[i] = load_pack<VEC>(from, 0);
+      advance(from, dim);
+    }
+  }
+  const Taps<T, WIDTH, VEC> taps(w, bias, channel);
+  float past[k_past][VEC];
+#pragma unroll
+  for (int i = 0; i < k_past; ++i) {
+    unpack(input(start - k_past + i), past[i]);
+  }
+#pragma unroll 1
+  for (int left = whole; left > 0; --left) {
+#pragma unroll
+    for (int i = 0; i < TIME; ++i) {
+      const Pack<T, VEC> newest = ahead[i];
+      if (left > 1) {
+        ahead[i] = load_pack<VEC>(from, 0);
       }
+      advance(from, dim);
+      store_pack(to, 0, taps.step(past, newest, activate != 0));
+      advance(to, dim);
     }
+  }
+  from -= whole > 0 ? TIME * dim : 0;
+#pragma unroll 1
+  for (int left = static_cast<int>(end - start) - whole * TIME; left > 0; --left) {
+    store_pack(to, 0, taps.step(past, load_pack<VEC>(from, 0), activate != 0));
+    from += dim;
+    to += dim;
   }
 }
 

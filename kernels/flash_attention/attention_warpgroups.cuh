@@ -128,88 +128,132 @@ struct Attended {
   }
 };
 
+/// A tile's place: the queries of one head that a block computes at a time.
+struct AttentionTile {
+  int batch;
+  int head;
+  int q0;  ///< its first query
+
+  /// Tiles of a head run together, since they read the same keys; with `together` heads at once,
+  /// the longest of them first, so that short tiles fill the end.
+  __device__ AttentionTile(int index, int q_tiles, int rows, int together, int heads,
+                           int all_heads) {
+    const int section = index / (together * q_tiles) * together;
+    const int within = index - section * q_tiles;
+    const int width = min(together, all_heads - section);
+    const int head_index = section + within % width;  // of all batches' heads
+    q0 = (q_tiles - 1 - within / width) * rows;
+    batch = head_index / heads;
+    head = head_index - batch * heads;
+  }
+};
+
 /// 128 threads copy, and 128 more compute each 64 of a tile's 64 * GROUPS queries, BN keys at a
-/// time; pointers are aligned to 16 bytes. `shared`, aligned to 1024 bytes, holds (64 * GROUPS + 4
-/// * BN) * D * sizeof(T) bytes of queries, keys and values, and 128 of barriers.
-template <typename T, int D, int GROUPS, int BN>
+/// time; pointers are aligned to 16 bytes. `shared`, aligned to 1024 bytes, holds (64 * GROUPS *
+/// (1 + LASTING) + 4 * BN) * D * sizeof(T) bytes of queries, keys and values, and 128 of barriers.
+/// A LASTING block takes one tile after the other, and copies the next while it computes; the grid
+/// is then any. TURNS: the warpgroups take turns in starting products, so that one's softmax meets
+/// another's products.
+template <typename T, int D, int GROUPS, int BN, int STAGES, bool LASTING, bool TURNS>
 __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* lse, const T* q,
                                             const T* k, const T* v, float scale, int causal,
                                             int batches, int q_len, int kv_len, int kv_heads,
                                             int group) {
   constexpr int bm = 64 * GROUPS;
+  constexpr unsigned q_bytes = bm * D * sizeof(T);
   constexpr unsigned tile_bytes = BN * D * sizeof(T);
-  const unsigned q_tile = shared_address(shared);
-  const unsigned k_tiles = q_tile + bm * D * sizeof(T);
-  const unsigned v_tiles = k_tiles + 2 * tile_bytes;
-  const unsigned q_full = v_tiles + 2 * tile_bytes;
-  const unsigned k_full = q_full + 8;  // of each stage, 8 bytes apart
-  const unsigned v_full = q_full + 24;
-  const unsigned k_empty = q_full + 40;
-  const unsigned v_empty = q_full + 56;
+  const unsigned q_tiles_at = shared_address(shared);
+  const unsigned k_tiles = q_tiles_at + (LASTING ? 2 : 1) * q_bytes;
+  const unsigned v_tiles = k_tiles + STAGES * tile_bytes;
+  const unsigned q_full = v_tiles + STAGES * tile_bytes;  // of each stage, 8 bytes apart
+  const unsigned q_empty = q_full + 16;
+  const unsigned k_full = q_full + 32;
+  const unsigned v_full = k_full + 8 * STAGES;
+  const unsigned k_empty = v_full + 8 * STAGES;
+  const unsigned v_empty = k_empty + 8 * STAGES;
 
-  // Tiles of a head run together, since they read the same keys; where lengths differ, those of as
-  // many heads as have 4 MiB of keys and values, so that short tiles fill the end. The longest
-  // first.
-  constexpr int keys_together = (4 << 20) / (2 * D * static_cast<int>(sizeof(T)));
+  // As many heads together, where lengths differ, as have so many bytes of keys and values: a
+  // block that takes the next tile wants lengths to fall slowly, another one keys that lie in L2.
+  constexpr int keys_together =
+      (LASTING ? 32 << 20 : 4 << 20) / (2 * D * static_cast<int>(sizeof(T)));
   const int heads = kv_heads * group;
   const int all_heads = batches * heads;
   const int q_tiles = (q_len + bm - 1) / bm;
   const int together =
       causal != 0 ? max(1, min(all_heads, keys_together / max(1, kv_len) * min(group, 1024))) : 1;
-  const int tile = static_cast<int>(blockIdx.x);
-  const int section = tile / (together * q_tiles) * together;
-  const int within = tile - section * q_tiles;
-  const int width = min(together, all_heads - section);
-  const int head_index = section + within % width;  // of all batches' heads
-  const int q0 = (q_tiles - 1 - within / width) * bm;
-  const int batch_index = head_index / heads;
-  const int head = head_index - batch_index * heads;
-  const long long batch = batch_index;
+  const int all_tiles = q_tiles * all_heads;
+  // Rounds go there and back, so that lengths even out.
+  const auto tile_of = [&](int round) {
+    const int blocks = static_cast<int>(gridDim.x);
+    const int block = static_cast<int>(blockIdx.x);
+    return LASTING ? round * blocks + (round % 2 == 0 ? block : blocks - 1 - block) : block;
+  };
+  const auto place_of = [&](int round) {
+    return AttentionTile(tile_of(round), q_tiles, bm, together, heads, all_heads);
+  };
   const long long q_stride = static_cast<long long>(heads) * D;
   const long long kv_stride = static_cast<long long>(kv_heads) * D;
-  const long long first_query = (batch * q_len + q0) * q_stride + head * D;
-  const long long first_key = batch * kv_len * kv_stride + head / group * D;
-  const long long first_lse = static_cast<long long>(head_index) * q_len + q0;
-  const int rows = q_len - q0;
+  const auto first_query = [&](const AttentionTile& tile) {
+    return (static_cast<long long>(tile.batch) * q_len + tile.q0) * q_stride + tile.head * D;
+  };
   const int more = causal != 0 ? 1 : 0;  // keys that each query sees beyond the one before
-  const int ahead = causal != 0 ? q0 + kv_len - q_len + 1 : kv_len;  // that the first one sees
-
-  const int blocks = (max(0, min(kv_len, ahead + (bm - 1) * more)) + BN - 1) / BN;
-  // Blocks are met from the last to the first: those that a mask cuts come first. The i-th met is
-  // in stage i % 2 in that stage's phase i / 2.
-  const auto key_of = [&](int i) { return (blocks - 1 - i) * BN; };
-  const auto stage = [](int i) { return static_cast<unsigned>(i & 1); };
-  const auto phase = [](int i) { return static_cast<unsigned>(i >> 1 & 1); };
+  const auto ahead = [&](const AttentionTile& tile) {  // keys that the first one sees
+    return causal != 0 ? tile.q0 + kv_len - q_len + 1 : kv_len;
+  };
+  // Blocks are met from the last to the first: those that a mask cuts come first.
+  const auto blocks_of = [&](const AttentionTile& tile) {
+    return (max(0, min(kv_len, ahead(tile) + (bm - 1) * more)) + BN - 1) / BN;
+  };
+  // The i-th block met is in stage i % STAGES in that stage's phase i / STAGES; tiles' queries have
+  // two stages.
+  const auto stage = [](int i) { return static_cast<unsigned>(i) % STAGES; };
+  const auto phase = [](int i) { return static_cast<unsigned>(i) / STAGES & 1U; };
 
   if (threadIdx.x == 0) {
-    barrier_init(q_full, 128);
-    for (unsigned i = 0; i < 16; i += 8) {
-      barrier_init(k_full + i, 128);
-      barrier_init(v_full + i, 128);
-      barrier_init(k_empty + i, 4 * GROUPS);
-      barrier_init(v_empty + i, 4 * GROUPS);
+    for (unsigned i = 0; i < 2; ++i) {
+      barrier_init(q_full + i * 8, 128);
+      barrier_init(q_empty + i * 8, 4 * GROUPS);
+    }
+    for (unsigned i = 0; i < STAGES; ++i) {
+      barrier_init(k_full + i * 8, 128);
+      barrier_init(v_full + i * 8, 128);
+      barrier_init(k_empty + i * 8, 4 * GROUPS);
+      barrier_init(v_empty + i * 8, 4 * GROUPS);
     }
   }
   __syncthreads();
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0);  // uniform
+  int met = 0;  // blocks of the tiles before
   if (warp < 4) {
     give_registers<GROUPS == 2 ? 40 : 32>();
-    const auto copy = [&](unsigned full, unsigned empty, unsigned tiles, const T* from, int i) {
-      barrier_wait(empty + stage(i) * 8, phase(i) ^ 1U);
-      copy_slabs<T, BN, D>(tiles + stage(i) * tile_bytes, from + key_of(i) * kv_stride, kv_stride,
-                           kv_len - key_of(i));
-      barrier_arrive_after_copies(full + stage(i) * 8);
-    };
-    copy_slabs<T, bm, D>(q_tile, q + first_query, q_stride, rows);
-    barrier_arrive_after_copies(q_full);
-    for (int i = 0; i < blocks; ++i) {
-      copy(k_full, k_empty, k_tiles, k + first_key, i);
-      if (i > 0) {
-        copy(v_full, v_empty, v_tiles, v + first_key, i - 1);
+    for (int round = 0; round == 0 || (LASTING && tile_of(round) < all_tiles); ++round) {
+      const AttentionTile tile = place_of(round);
+      const int blocks = blocks_of(tile);
+      const long long first_key =
+          static_cast<long long>(tile.batch) * kv_len * kv_stride + tile.head / group * D;
+      const auto copy = [&](unsigned full, unsigned empty, unsigned tiles, const T* from, int i) {
+        const int key = (blocks - 1 - i) * BN;
+        barrier_wait(empty + stage(met + i) * 8, phase(met + i) ^ 1U);
+        copy_slabs<T, BN, D>(tiles + stage(met + i) * tile_bytes,
+                             from + first_key + key * kv_stride, kv_stride, kv_len - key);
+        barrier_arrive_after_copies(full + stage(met + i) * 8);
+      };
+      if (LASTING) {
+        barrier_wait(q_empty + round % 2 * 8, (round / 2 & 1) ^ 1);
       }
-    }
-    if (blocks > 0) {
-      copy(v_full, v_empty, v_tiles, v + first_key, blocks - 1);
+      copy_slabs<T, bm, D>(q_tiles_at + round % 2 * q_bytes, q + first_query(tile), q_stride,
+                           q_len - tile.q0);
+      barrier_arrive_after_copies(q_full + round % 2 * 8);
+      for (int i = 0; i < blocks; ++i) {
+        copy(k_full, k_empty, k_tiles, k, i);
+        if (i > 0) {
+          copy(v_full, v_empty, v_tiles, v, i - 1);
+        }
+      }
+      if (blocks > 0) {
+        copy(v_full, v_empty, v_tiles, v, blocks - 1);
+      }
+      met += blocks;
     }
     commit_copies();
     wait_copies<0>();
@@ -221,14 +265,8 @@ __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp_row = member * 64 + warp % 4 * 16;
   const int row = warp_row + lane / 4;  // and 8 on
-  const SlabOperand queries(q_tile + member * 64 * 128);
-  Attended<T, D, BN> held;
-  const auto start_scores = [&](int i) {
-    held.template start_scores<bm>(queries, SlabOperand(k_tiles + stage(i) * tile_bytes));
-  };
-  const auto start_values = [&](int i) {
-    held.start_values(SlabOperand(v_tiles + stage(i) * tile_bytes, BN * 128));
-  };
+  const float scale2 =
+      (scale == 0.0F ? rsqrtf(static_cast<float>(D)) : scale) * 1.4426950408889634F;
   const auto wait_full = [&](unsigned full, int i, unsigned one = 1) {
     barrier_wait(full + stage(i) * 8, phase(i) & one);
     fence_for_products();
@@ -236,90 +274,145 @@ __device__ inline void attend_by_warpgroups(unsigned char* shared, T* o, float* 
   const auto leave = [&](unsigned empty, int i) {
     barrier_arrive(empty + stage(i) * 8, lane == 0);
   };
-  const float scale2 =
-      (scale == 0.0F ? rsqrtf(static_cast<float>(D)) : scale) * 1.4426950408889634F;
-  const auto seen = [&](int local) { return min(kv_len, ahead + local * more); };
-  const int clear = seen(member * 64);  // keys that every row of this warpgroup sees
-  const auto soften = [&](int i) {
-    const int first = key_of(i);
-    if (first + BN > clear) {
-      held.mask({seen(row) - first, seen(row + 8) - first});
+  const auto take_turn = [&] {
+    if (TURNS) {
+      block_barrier_wait(1 + GROUPS + member, 256);
     }
-    return held.exponentials(scale2);
   };
+  const auto end_turn = [&] {
+    if (TURNS) {
+      block_barrier_arrive(1 + GROUPS + (member + 1) % GROUPS, 256);
+    }
+  };
+  if (member == GROUPS - 1) {
+    end_turn();
+  }
+  for (int round = 0; round == 0 || (LASTING && tile_of(round) < all_tiles); ++round) {
+    const AttentionTile tile = place_of(round);
+    const int blocks = blocks_of(tile);
+    const unsigned q_tile = q_tiles_at + round % 2 * q_bytes;
+    const SlabOperand queries(q_tile + member * 64 * 128);
+    Attended<T, D, BN> held;
+    const auto start_scores = [&](int i) {
+      held.template start_scores<bm>(queries, SlabOperand(k_tiles + stage(i) * tile_bytes));
+    };
+    const auto start_values = [&](int i) {
+      held.start_values(SlabOperand(v_tiles + stage(i) * tile_bytes, BN * 128));
+    };
+    const auto seen = [&](int local) { return min(kv_len, ahead(tile) + local * more); };
+    const int clear = seen(member * 64);  // keys that every row of this warpgroup sees
+    const auto soften = [&](int i) {
+      const int first = (blocks - 1 - i) * BN;
+      if (first + BN > clear) {
+        held.mask({seen(row) - first, seen(row + 8) - first});
+      }
+      return held.exponentials(scale2);
+    };
 
-  barrier_wait(q_full, 0);
-  fence_for_products();
-  if (blocks > 0) {
-    wait_full(k_full, 0);
-    start_scores(0);
-    warpgroup_wait<0>();
-    warpgroup_result(held.score);
-    leave(k_empty, 0);
-    soften(0);
-    held.pack();
-    wait_full(v_full, 0);
-  }
-  for (int i = 1; i < blocks; ++i) {
-    wait_full(k_full, i);
-    start_scores(i);
-    start_values(i - 1);
-    warpgroup_wait<1>();
-    warpgroup_result(held.score);
-    leave(k_empty, i);
-    const bool raised = soften(i);
-    // One, whatever the sums; but the compiler does not know, and so leaves this softmax before the
-    // end of the products beside which it is to run.
-    unsigned one = 1;
-    asm volatile("or.b32 %0, %1, 1;"
-                 : "=r"(one)
-                 : "r"(__float_as_uint(held.total[0] + held.total[1])));
-    wait_full(v_full, i, one);
-    warpgroup_wait<0>();
-    warpgroup_result(held.out);
-    leave(v_empty, i - 1);
-    if (raised) {
-      held.rescale();
+    // The first blocks may be such that this warpgroup sees none of their keys.
+    const int begin = blocks - min(blocks, (max(0, seen(member * 64 + 63)) + BN - 1) / BN);
+    barrier_wait(q_full + round % 2 * 8, round / 2 & 1);
+    fence_for_products();
+    for (int i = 0; i < begin; ++i) {
+      if (i > 0) {
+        take_turn();
+        end_turn();
+      }
+      wait_full(k_full, met + i);
+      leave(k_empty, met + i);
+      wait_full(v_full, met + i);
+      leave(v_empty, met + i);
     }
-    held.pack();
-  }
-  if (blocks > 0) {
-    start_values(blocks - 1);
-    warpgroup_wait<0>();
-    warpgroup_result(held.out);
-  }
+    if (begin < blocks) {
+      wait_full(k_full, met + begin);
+      if (begin > 0) {
+        take_turn();
+      }
+      start_scores(met + begin);
+      if (begin > 0) {
+        end_turn();
+      }
+      warpgroup_wait<0>();
+      warpgroup_result(held.score);
+      leave(k_empty, met + begin);
+      soften(begin);
+      held.pack();
+      wait_full(v_full, met + begin);
+    }
+    for (int i = begin + 1; i < blocks; ++i) {
+      wait_full(k_full, met + i);
+      take_turn();
+      start_scores(met + i);
+      start_values(met + i - 1);
+      end_turn();
+      warpgroup_wait<1>();
+      warpgroup_result(held.score);
+      leave(k_empty, met + i);
+      const bool raised = soften(i);
+      // One, whatever the sums; but the compiler does not know, and so leaves this softmax before
+      // the end of the products beside which it is to run.
+      unsigned one = 1;
+      asm volatile("or.b32 %0, %1, 1;"
+                   : "=r"(one)
+                   : "r"(__float_as_uint(held.total[0] + held.total[1])));
+      wait_full(v_full, met + i, one);
+      warpgroup_wait<0>();
+      warpgroup_result(held.out);
+      leave(v_empty, met + i - 1);
+      if (raised) {
+        held.rescale();
+      }
+      held.pack();
+    }
+    if (begin < blocks) {
+      start_values(met + blocks - 1);
+      warpgroup_wait<0>();
+      warpgroup_result(held.out);
+      leave(v_empty, met + blocks - 1);
+    }
+    met += blocks;
 
-  // Results leave through the queries' place, each warp through its own rows.
-  block_barrier_wait(1 + member, 128);
+    // Results leave through the queries' place, each warp through its own rows.
+    block_barrier_wait(1 + member, 128);
+    const int rows = q_len - tile.q0;
+    const long long first_lse =
+        (static_cast<long long>(tile.batch) * heads + tile.head) * q_len + tile.q0;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int mine = row + half * 8;
-    float sum = held.total[half];
-    sum += __shfl_xor_sync(0xffffffffU, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffU, sum, 2);
-    const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
-    if (lse != nullptr && lane % 4 == 0 && mine < rows) {
-      lse[first_lse + mine] = held.highest[half] * 0.69314718055994531F + logf(sum);
-    }
+    for (int half = 0; half < 2; ++half) {
+      const int mine = row + half * 8;
+      float sum = held.total[half];
+      sum += __shfl_xor_sync(0xffffffffU, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffU, sum, 2);
+      const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
+      if (lse != nullptr && lane % 4 == 0 && mine < rows) {
+        lse[first_lse + mine] = held.highest[half] * 0.69314718055994531F + logf(sum);
+      }
 #pragma unroll
-    for (int j = 0; j < D / 8; ++j) {
-      const unsigned pair = pack_pair<T>(held.out[j * 4 + half * 2] * inverse,
-                                         held.out[j * 4 + half * 2 + 1] * inverse);
-      asm volatile(
-          "st.shared.b32 [%0], %1;" ::"r"(q_tile + slab_offset<bm>(mine, j) + lane % 4 * 4),
-          "r"(pair)
-          : "memory");
+      for (int j = 0; j < D / 8; ++j) {
+        const unsigned pair = pack_pair<T>(held.out[j * 4 + half * 2] * inverse,
+                                           held.out[j * 4 + half * 2 + 1] * inverse);
+        asm volatile(
+            "st.shared.b32 [%0], %1;" ::"r"(q_tile + slab_offset<bm>(mine, j) + lane % 4 * 4),
+            "r"(pair)
+            : "memory");
+      }
     }
-  }
-  __syncwarp();
+    __syncwarp();
+    T* const to = o + first_query(tile);
+    const unsigned char* from = shared + round % 2 * q_bytes;
 #pragma unroll 4
-  for (int at = lane; at < 16 * (D / 8); at += 32) {
-    const int mine = warp_row + at / (D / 8);
-    const int chunk = at % (D / 8);
-    if (mine < rows) {
-      store_pack(
-          o + first_query + mine * q_stride + chunk * 8, 0,
-          load_pack<8>(reinterpret_cast<const T*>(shared + slab_offset<bm>(mine, chunk)), 0));
+    for (int at = lane; at < 16 * (D / 8); at += 32) {
+      const int mine = warp_row + at / (D / 8);
+      const int chunk = at % (D / 8);
+      if (mine < rows) {
+        store_pack(
+            to + mine * q_stride + chunk * 8, 0,
+            load_pack<8>(reinterpret_cast<const T*>(from + slab_offset<bm>(mine, chunk)), 0));
+      }
+    }
+    if (LASTING) {
+      __syncwarp();
+      barrier_arrive(q_empty + round % 2 * 8, lane == 0);
     }
   }
 }

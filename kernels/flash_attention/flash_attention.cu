@@ -15,7 +15,8 @@
 /// The grid has a block for each such tile, head and batch; dynamic shared memory is (WARPS * ROWS
 /// + 4 * BN) * D * sizeof(T). ALIGN 8 needs 16-byte pointers, 1 takes any. WGMMA 1 is for sm_90a,
 /// with ROWS 16, ALIGN 8, four more warps, 128 more bytes and at most 2^30 tiles.
-template <typename T, int D, int ROWS, int WARPS, int BN, int ALIGN, int WGMMA>
+template <typename T, int D, int ROWS, int WARPS, int BN, int ALIGN, int WGMMA, int STAGES,
+          int LASTING, int TURNS>
 __global__ void __launch_bounds__(32 * WARPS + 128 * WGMMA)
     flash_attention(T* o, float* lse, const T* q, const T* k, const T* v, float scale, int causal,
                     int batches, int q_len, int kv_len, int kv_heads, int group) {
@@ -24,8 +25,8 @@ __global__ void __launch_bounds__(32 * WARPS + 128 * WGMMA)
     attend_by_warps<T, D, ROWS, WARPS, BN, ALIGN>(shared, o, lse, q, k, v, scale, causal, batches,
                                                   q_len, kv_len, kv_heads, group);
   } else {
-    attend_by_warpgroups<T, D, WARPS / 4, BN>(shared, o, lse, q, k, v, scale, causal, batches,
-                                              q_len, kv_len, kv_heads, group);
+    attend_by_warpgroups<T, D, WARPS / 4, BN, STAGES, LASTING != 0, TURNS != 0>(
+        shared, o, lse, q, k, v, scale, causal, batches, q_len, kv_len, kv_heads, group);
   }
 }
 

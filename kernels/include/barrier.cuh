@@ -44,3 +44,8 @@ __device__ inline void fence_for_products() {
 __device__ inline void block_barrier_wait(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+
+/// Arrives at it without waiting.
+__device__ inline void block_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}

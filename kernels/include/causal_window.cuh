@@ -30,8 +30,8 @@ struct Taps {
     }
   }
 
-  /// One output from the WIDTH inputs that end with it: the earlier ones, oldest first, and the newest. The
-  /// earlier ones move on by one.
+  /// One output from the WIDTH inputs that end with it: the earlier ones, oldest first, and the
+  /// newest. The earlier ones move on by one.
   __device__ Pack<T, VEC> step(float (&past)[WIDTH - 1][VEC], const Pack<T, VEC>& newest,
                                bool activate) const {
     float last[VEC];
@@ -47,11 +47,11 @@ struct Taps {
       }
       sum[j] += tap[WIDTH - 1][j] * last[j];
     }
-    if (activate) {
+    // Without a branch, so that steps can overlap: x / (1 + 0) where nothing is to be activated.
+    const float limit = activate ? infinity() : -infinity();
 #pragma unroll
-      for (int j = 0; j < VEC; ++j) {
-        sum[j] = silu(sum[j]);
-      }
+    for (int j = 0; j < VEC; ++j) {
+      sum[j] *= fast_reciprocal(1.0F + fast_exp(fminf(-sum[j], limit)));
     }
     return rounded<T, VEC>(sum);
   }

@@ -247,38 +247,52 @@ struct RowTile {
   }
 };
 
-/// A NearRow's packs beside the kept ones of a tile. Of few packs `ahead`, to be called before the
-/// row is reduced, starts all loads: their latency then passes with the row's. More would cost
-/// registers, and so rows in flight: they are read a few at a time, where they are used.
+/// A NearRow's packs beside the kept ones of a tile. Few stay in registers for all rows a thread
+/// goes through, as long as these lie alike in their packs: `ahead`, to be called before a row is
+/// reduced, starts their loads for the first. More would cost registers, and so rows in flight:
+/// they are read a few at a time, where they are used.
 template <typename T, int KEEP, bool EDGES>
 class NearPacks {
  public:
-  static constexpr bool k_early = !EDGES && KEEP <= 2;
-  static constexpr int k_part = k_early               ? (KEEP > 0 ? KEEP : 1)
+  static constexpr bool k_stay = KEEP <= (EDGES ? 4 : 2);
+  static constexpr int k_part = k_stay                ? (KEEP > 0 ? KEEP : 1)
                                 : KEEP == 8 && !EDGES ? 1
                                                       : 2;  ///< for kept_in_parts
 
   __device__ explicit NearPacks(const NearRow<EDGES, T>& row) : m_row(row) {}
 
   __device__ void ahead(const RowTile<T, KEEP, EDGES>& tile) {
-    if constexpr (k_early) {
-      if (m_row.given()) {
+    if constexpr (k_stay) {
+      if (tile.packs == 0 || tile.head == m_head) {
+        return;
+      }
+      m_head = tile.head;
+      if (EDGES || m_row.given()) {
         tile.kept([&](int k, unsigned at) { m_loaded[k] = m_row.load(at); });
       } else {
         tile.kept([&](int k, unsigned) { m_loaded[k] = m_row.absent(); });
       }
+      if constexpr (EDGES) {
+        tile.kept([&](int k, unsigned at) {
+          const RowPack<T> pack = m_row.pack(m_loaded[k], at);
+          memcpy(&m_loaded[k].low, &pack, 16);
+        });
+      }
     }
   }
   __device__ void load(int slot, unsigned at) {
-    if constexpr (!k_early) {
+    if constexpr (!k_stay) {
       m_loaded[slot] = EDGES || m_row.given() ? m_row.load(at) : m_row.absent();
     }
   }
-  __device__ RowPack<T> pack(int slot, unsigned at) const { return m_row.pack(m_loaded[slot], at); }
+  __device__ RowPack<T> pack(int slot, unsigned at) const {
+    return k_stay ? fresh<T>(m_loaded[slot].low) : m_row.pack(m_loaded[slot], at);
+  }
 
  private:
   const NearRow<EDGES, T>& m_row;
   typename NearRow<EDGES, T>::Loaded m_loaded[k_part];
+  int m_head = -1;  ///< of the rows that m_loaded is beside
 };
 
 /// Calls use(tile) for every row of a matrix that falls to this thread, whatever the grid; with

@@ -18,15 +18,15 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
   RowReduce reduce(scratch);
   const NearRow<EDGES, T> weights(w, cols, 1.0F);
   const NearRow<EDGES, T> biases(b, cols, 0.0F);
-  const float share = 1.0F / static_cast<float>(cols);
+  Near near_weights(weights);
+  Near near_biases(biases);
+  const float share = fast_reciprocal(static_cast<float>(cols));
 
   each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
     const T* in = x + tile.start;
     T* out = y + tile.start;
     RowPack<T> kept[Tile::k_slots];
     tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
-    Near near_weights(weights);
-    Near near_biases(biases);
     near_weights.ahead(tile);
     near_biases.ahead(tile);
 

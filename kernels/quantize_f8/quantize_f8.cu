@@ -20,100 +20,110 @@ struct Float8<__nv_fp8_e5m2> {
 /// A block's scale; not below the smallest normal float, so that its reciprocal is finite.
 template <typename F>
 __device__ inline float scale_for(float largest) {
-  return max_or_nan(largest / Float8<F>::k_largest, 1.175494351e-38F);
+  // The division, rounded as such, without the branches of one for any divisor.
+  constexpr float k_share = 1.0F / Float8<F>::k_largest;
+  const float near = largest * k_share;
+  const float scale = fmaf(fmaf(-Float8<F>::k_largest, near, largest), k_share, near);
+  return max_or_nan(largest == infinity() ? largest : scale, 1.175494351e-38F);
 }
 
-/// Where a thread's packs lie in blocks of several rows: it goes from one to the next without
-/// dividing.
-struct BlockWalk {
-  long long down;       ///< row of the thread's first pack
-  long long right;      ///< and its place in that row, in packs
-  long long step_down;  ///< to the pack blockDim.x further
-  long long step_right;
-  long long row_packs;  ///< of a row, at most
+/// The block of one row that a thread works on, blocks being runs of memory: a RowTile, whose
+/// places are x's.
+template <typename T, int KEEP, bool EDGES>
+struct RunTile : RowTile<T, KEEP, EDGES> {
+  using Row = RowTile<T, KEEP, EDGES>;
 
-  __device__ explicit BlockWalk(long long packs) : row_packs(packs) {
-    // More packs than threads: all the same to these divisions, so that they are of 32 bits.
-    const unsigned few = static_cast<unsigned>(min(packs, 1LL << 20));
-    down = threadIdx.x / few;
-    right = threadIdx.x % few;
-    step_down = blockDim.x / few;
-    step_right = blockDim.x % few;
+  __device__ RunTile(const T* x, long long block, long long blocks, long long width)
+      : Row(x, block, block * width, blocks, width) {}
+
+  /// use(k, place): where in x the thread's pack k is.
+  template <typename Use>
+  __device__ void kept(Use use) const {
+    Row::kept([&](int k, unsigned at) { use(k, this->start + at); });
   }
 
-  __device__ void next() {
-    down += step_down;
-    right += step_right;
-    if (right >= row_packs) {
-      right -= row_packs;
-      ++down;
+  /// use(place): each pack beyond the kept ones.
+  template <typename Use>
+  __device__ void rest(Use use) const {
+#pragma unroll 2
+    for (long long pack = threadIdx.x + KEEP * blockDim.x; pack < this->packs; pack += blockDim.x) {
+      use(this->start + this->head + pack * k_pack<T>);
     }
+  }
+
+  /// use(place): an element that is in no pack.
+  template <typename Use>
+  __device__ void rim(Use use) const {
+    Row::rim([&](long long c) { use(this->start + c); });
   }
 };
 
-/// The block of a matrix that a thread works on: RowTile, for blocks of several rows.
+/// The block of several rows that a thread works on. Its packs lie below one another, as many rows
+/// apart as the thread block covers at once; blocks wider than a thread block are for `rest`.
 template <typename T, int KEEP, bool EDGES>
 struct BlockTile {
   static constexpr int N = k_pack<T>;
   const T* x;
-  const BlockWalk& walk;
   long long cols;
   long long origin;  ///< in x
   long long wide;
-  long long high;  ///< 0 past the last block
+  long long tall;       ///< its rows; 0 past the last block
+  long long high;       ///< those for this thread's packs: none where it has no place in a row
+  long long row_packs;  ///< of a row, at most
+  unsigned lanes;       ///< threads along a row
+  unsigned right;       ///< the thread's place among them
+  unsigned down;        ///< and its first row
+  unsigned step;        ///< rows to its next one
 
   /// Block `block` of `blocks`, of which `across` lie side by side.
-  __device__ BlockTile(const T* matrix, const BlockWalk& w, long long block, long long blocks,
-                       long long across, long long rows, long long columns, long long height,
-                       long long width)
-      : x(matrix), walk(w), cols(columns) {
-    if (height == 1 && across * width == cols) {
-      origin = block * width;
-      wide = width;
-      high = block < blocks ? 1 : 0;
-      return;
-    }
-    const long long down = block / across;
-    const long long right = block - down * across;
-    origin = down * height * cols + right * width;
-    wide = min(width, cols - right * width);
-    high = block < blocks ? min(height, rows - down * height) : 0;
+  __device__ BlockTile(const T* matrix, long long block, long long blocks, long long across,
+                       long long rows, long long columns, long long height, long long width)
+      : x(matrix), cols(columns) {
+    const long long band = block / across;
+    const long long nth = block - band * across;
+    origin = band * height * cols + nth * width;
+    wide = min(width, cols - nth * width);
+    row_packs = width >= N ? width / N : 1;
+    lanes = static_cast<unsigned>(min(row_packs, static_cast<long long>(blockDim.x)));
+    step = blockDim.x / lanes;
+    down = threadIdx.x / lanes;
+    right = threadIdx.x - down * lanes;
+    tall = block < blocks ? min(height, rows - band * height) : 0;
+    high = down < step ? tall : 0;
   }
 
-  /// use(place): where in x the pack at `at` is, if the block has it.
+  /// use(place): where in x the pack `nth` of a row is, `base` the row's place, if the row has it.
   template <typename Use>
-  __device__ void at_pack(const BlockWalk& at, Use use) const {
-    if (at.down < high) {
-      const long long base = origin + at.down * cols;
-      const long long c = at.right * N + (EDGES ? head_of(x + base, wide) : 0);
-      if (!EDGES || c + N <= wide) {
-        use(base + c);
-      }
+  __device__ void at_pack(long long base, long long nth, Use use) const {
+    const long long c = nth * N + (EDGES ? head_of(x + base, wide) : 0);
+    if (!EDGES || c + N <= wide) {
+      use(base + c);
     }
   }
 
   /// use(k, place)
   template <typename Use>
   __device__ void kept(Use use) const {
-    BlockWalk at = walk;
+    long long base = origin + down * cols;
+    // Unknown to the compiler, lest it keep a place for every pack from one pass to the next.
+    asm volatile("" : "+l"(base));
 #pragma unroll
     for (int k = 0; k < KEEP; ++k) {
-      at_pack(at, [&](long long place) { use(k, place); });
-      at.next();
+      if (down + k * step < high) {
+        at_pack(base, right, [&](long long place) { use(k, place); });
+      }
+      base += step * cols;
     }
   }
 
   /// use(place)
   template <typename Use>
   __device__ void rest(Use use) const {
-    BlockWalk at = walk;
-#pragma unroll
-    for (int k = 0; k < KEEP; ++k) {
-      at.next();
-    }
+    for (long long nth = right; nth < row_packs; nth += lanes) {
 #pragma unroll 1
-    for (; at.down < high; at.next()) {
-      at_pack(at, use);
+      for (long long row = down + (nth == right ? KEEP * step : 0); row < high; row += step) {
+        at_pack(origin + row * cols, nth, use);
+      }
     }
   }
 
@@ -122,7 +132,7 @@ struct BlockTile {
   __device__ void rim(Use use) const {
     if constexpr (EDGES) {
 #pragma unroll 1
-      for (long long j = threadIdx.x; j < high * 2 * N; j += blockDim.x) {
+      for (long long j = threadIdx.x; j < tall * 2 * N; j += blockDim.x) {
         const long long base = origin + j / (2 * N) * cols;
         const int nth = static_cast<int>(j % (2 * N));
         const int head = head_of(x + base, wide);
@@ -142,20 +152,25 @@ struct BlockTile {
 /// There are `blocks` blocks, `across` side by side. blockDim.x threads share one, blockDim.y such
 /// groups are in a thread block; a thread keeps its first KEEP packs in registers. Without EDGES x
 /// is 16-byte aligned, y to k_pack<T> bytes, width is whole packs and divides cols.
-template <typename T, typename F, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(KEEP == 8 || EDGES ? 512 : 1024, 1)
+template <typename T, typename F, bool RUNS, int KEEP, bool EDGES>
+__global__ void __launch_bounds__(KEEP == 8 && EDGES ? 512 : 1024, 1)
     quantize_f8(F* y, float* scale, const T* x, long long rows, long long cols, long long height,
                 long long width, long long blocks, long long across) {
   constexpr int N = k_pack<T>;
   __shared__ float scratch[RowReduce::k_scratch];
   RowReduce reduce(scratch);
-  const BlockWalk walk(width >= N ? width / N : 1);
   const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
 
   for (long long start = static_cast<long long>(blockIdx.x) * blockDim.y; start < blocks;
        start += step) {
     const long long block = start + threadIdx.y;
-    const BlockTile<T, KEEP, EDGES> tile(x, walk, block, blocks, across, rows, cols, height, width);
+    const auto tile = [&] {
+      if constexpr (RUNS) {
+        return RunTile<T, KEEP, EDGES>(x, block, blocks, width);
+      } else {
+        return BlockTile<T, KEEP, EDGES>(x, block, blocks, across, rows, cols, height, width);
+      }
+    }();
     const auto largest = [](const RowPack<T>& pack, float most) {
       float values[N];
       unpack(pack, values);
@@ -174,7 +189,7 @@ __global__ void __launch_bounds__(KEEP == 8 || EDGES ? 512 : 1024, 1)
     most = reduce.combine(most, 0.0F, [](float a, float b) { return max_or_nan(a, b); });
 
     const float s = scale_for<F>(most);
-    const float factor = 1.0F / s;
+    const float factor = fast_reciprocal(s);
     const auto finish = [&](long long place, const RowPack<T>& pack) {
       float values[N];
       unpack(pack, values);
@@ -195,7 +210,7 @@ __global__ void __launch_bounds__(KEEP == 8 || EDGES ? 512 : 1024, 1)
           __nv_cvt_float_to_fp8(to_float(x[place]) * factor, __NV_SATFINITE, Float8<F>::k_kind);
       memcpy(&y[place], &bits, 1);
     });
-    if (threadIdx.x == 0 && tile.high > 0) {
+    if (threadIdx.x == 0 && block < blocks) {
       scale[block] = s;
     }
   }

@@ -5,10 +5,9 @@
 
 /// y[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * w[c]. h is x, or, with a residual, x
 /// + residual rounded to T, which is written over the residual. Threads and tunables: RowTile.
-/// Without EDGES x, y and w are 16-byte aligned and cols is whole packs; the residual may be
-/// misaligned in any case.
+/// Without EDGES all pointers are 16-byte aligned and cols is whole packs.
 template <typename T, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 : 1024, 1)
+__global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     rmsnorm(T* y, const T* x, const T* __restrict__ w, T* residual, long long rows, long long cols,
             float eps) {
   using Tile = RowTile<T, KEEP, EDGES>;
@@ -17,9 +16,10 @@ __global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 :
   __shared__ float scratch[RowReduce::k_scratch];
   RowReduce reduce(scratch);
   const NearRow<EDGES, T> weights(w, cols, 1.0F);
-  const float share = 1.0F / static_cast<float>(cols);
+  Near near_weights(weights);
+  const float share = fast_reciprocal(static_cast<float>(cols));
   // A residual that lies otherwise in its packs is read element by element: right, but slow.
-  const bool alike = residual == nullptr || past_boundary(residual) == past_boundary(x);
+  const bool alike = !EDGES || past_boundary(residual) == past_boundary(x);
 
   each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
     const T* in = x + tile.start;
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 :
     const auto added = [&](const RowPack<T>& a, const RowPack<T>& b) {
       float sum[N];
       float more[N];
-      unpack(a, sum);
-      unpack(b, more);
+      unpack(fresh<T>(a), sum);
+      unpack(fresh<T>(b), more);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         sum[j] += more[j];
@@ -39,7 +39,6 @@ __global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 :
 
     RowPack<T> kept[Tile::k_slots];
     tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
-    Near near_weights(weights);
     near_weights.ahead(tile);
     if (residual != nullptr && alike) {
       constexpr int k_more = KEEP == 8 ? 1 : 2;  // packs at once, for the registers' sake
@@ -65,7 +64,7 @@ __global__ void __launch_bounds__(EDGES || (KEEP == 8 && sizeof(T) == 2) ? 512 :
       }
       sum += value * value;
     });
-    tile.kept([&](int k, unsigned) { sum += sum_of_squares(kept[k]); });
+    tile.kept([&](int k, unsigned) { sum += sum_of_squares(fresh<T>(kept[k])); });
     if (residual == nullptr) {
       tile.template rest<4>([&](long long at) { sum += sum_of_squares(load_pack<N>(in + at, 0)); });
     } else {

@@ -15,8 +15,9 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
   __shared__ float scratch[RowReduce::k_scratch];
   RowReduce reduce(scratch);
   const NearRow<EDGES, T> weights(w, cols, 1.0F);
+  Near near_weights(weights);
   const bool alike = !EDGES || past_boundary(g) == past_boundary(x);
-  const float share = 1.0F / static_cast<float>(cols);
+  const float share = fast_reciprocal(static_cast<float>(cols));
 
   each_row<T, KEEP, EDGES>(x, rows, cols, [&](const Tile& tile) {
     const T* in = x + tile.start;
@@ -31,7 +32,6 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     } else {
       tile.kept([&](int k, unsigned at) { gates[k] = load_any<N>(gate + at); });
     }
-    Near near_weights(weights);
     near_weights.ahead(tile);
     float sum = 0.0F;
     tile.rim([&](long long c) { sum += to_float(in[c]) * to_float(in[c]); });

@@ -59,16 +59,19 @@ def device():
             "target.regs": 65536, "target.cc": p.major * 10 + p.minor}
 
 
-def chosen(manifest, fixed, every):
-    """The preferred config first; then one launch of each code, or every config."""
+def chosen(manifest, fixed):
+    """The preferred config first; then the first and the last launch of each code."""
     preferred = manifest.preferred(fixed)
     yield preferred
-    seen = {tuple(preferred[n] for n in manifest.code)}
+    first, last = {}, {}
     for config in manifest.configs(fixed):
         code = tuple(config[n] for n in manifest.code)
-        if every or code not in seen:
-            seen.add(code)
-            yield config
+        first.setdefault(code, config)
+        last[code] = config
+    for code, config in first.items():
+        for some in [config] if last[code] == config else [config, last[code]]:
+            if some != preferred:
+                yield some
 
 
 class Report:
@@ -118,7 +121,7 @@ def check(report, library, name, types, case, special, quick, info):
                 alignments = {n: alignment(p.view) for n, p in placed.items()
                               if p is not None and offsets.get(n, 0)}
                 fixed = manifest.fixed(types, shape, alignments, info)
-                configs = list(chosen(manifest, fixed, False))
+                configs = list(chosen(manifest, fixed))
                 if special or at > 1 or quick:
                     configs = configs[:2]
             config = configs.pop(0)

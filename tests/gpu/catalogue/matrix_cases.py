@@ -33,11 +33,12 @@ MATRIX_CASES = {
         *_attention(1, 1, 1, 1, 1), *_attention(2, 7, 130, 2, 3), *_attention(1, 200, 333, 1, 2, scale=0.25),
         *_attention(1, 333, 200, 1, 1), *_attention(1, 129, 257, 1, 1, causal=0),
         *_attention(2, 64, 0, 1, 2, causal=0), *_attention(0, 5, 5, 1, 1), *_attention(1, 0, 5, 1, 1),
-        *_attention(1, 65, 65, 1, 1, lse=False), *_attention(1, 300, 1100, 2, 2), *_attention(1, 200, 1000, 1, 1, causal=0)],
+        *_attention(1, 65, 65, 1, 1, lse=False), *_attention(1, 300, 1100, 2, 2), *_attention(1, 200, 1000, 1, 1, causal=0),
+        *_attention(3, 260, 290, 10, 6)],  # more tiles than multiprocessors
     "paged_attention_decode": [
         *_paged(1, 1, 1, 4, 1, 16), *_paged(3, 2, 4, 100, 40, 16), *_paged(2, 1, 7, 30, 50, 7),
         *_paged(2, 2, 17, 9, 5, 64), *_paged(2, 1, 3, 300, 500, 1), *_paged(0, 1, 1, 4, 1, 16),
-        *_paged(2, 1, 1, 4, 0, 16)],
+        *_paged(2, 1, 1, 4, 0, 16), *_paged(1, 1, 2, 700, 700, 16)],
     "gated_delta_rule": _delta([(k, v) for k in (64, 128) for v in (64, 128)], (1, 1, 1, 1), (2, 63, 1, 2),
                                (1, 65, 2, 1), (1, 300, 1, 3), (1, 0, 1, 1), (0, 5, 1, 1))
     + _delta([(128, 128)], (1, 130, 1, 1), initial=False, normalise=0, scale=0.5),
