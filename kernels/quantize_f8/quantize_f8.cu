@@ -145,6 +145,13 @@ struct BlockTile {
   }
 };
 
+/// Whether 64 registers are too few for eight packs of a block of several rows.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr bool k_few = true;
+#else
+constexpr bool k_few = false;
+#endif
+
 /// y[r, c] = f8(x[r, c] / s), s = scale[r / height, c / width] = the largest |x| of that block over
 /// the largest f8. A block with a NaN is all NaN; one with an infinity has scale infinity, zeros,
 /// and NaN for it.
@@ -153,7 +160,7 @@ struct BlockTile {
 /// groups are in a thread block; a thread keeps its first KEEP packs in registers. Without EDGES x
 /// is 16-byte aligned, y to k_pack<T> bytes, width is whole packs and divides cols.
 template <typename T, typename F, bool RUNS, int KEEP, bool EDGES>
-__global__ void __launch_bounds__(KEEP == 8 && EDGES ? 512 : 1024, 1)
+__global__ void __launch_bounds__(KEEP == 8 && (EDGES || (!RUNS && k_few)) ? 512 : 1024, 1)
     quantize_f8(F* y, float* scale, const T* x, long long rows, long long cols, long long height,
                 long long width, long long blocks, long long across) {
   constexpr int N = k_pack<T>;
