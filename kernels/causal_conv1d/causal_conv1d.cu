@@ -10,17 +10,21 @@ __device__ inline void advance(T*& pointer, long long by) {
   asm volatile("" : "+l"(pointer));
 }
 
+/// Bytes that a thread has in flight.
+template <typename T, int VEC, int TIME>
+inline constexpr int k_ahead = VEC * TIME * static_cast<int>(sizeof(T));
+
 /// Thread blocks that a multiprocessor is to hold: as many as do not spill.
-template <typename T>
-constexpr int blocks_for(int vec, int time) {
-  const int ahead = vec * time * static_cast<int>(sizeof(T));  // bytes a thread has in flight
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-  const int most = vec == 4 ? 2 : 3;
+constexpr int k_of_four = 2;
 #else
-  const int most = 3;
+constexpr int k_of_four = 3;
 #endif
-  return ahead > 64 ? 2 : ahead == 64 ? most : vec == 4 ? 3 : 4;
-}
+template <typename T, int VEC, int TIME>
+inline constexpr int k_blocks = k_ahead<T, VEC, TIME> > 64    ? 2
+                                : k_ahead<T, VEC, TIME> == 64 ? (VEC == 4 ? k_of_four : 3)
+                                : VEC == 4                    ? 3
+                                                              : 4;
 
 /// y[n, t, d] = act(bias[d] + sum over i of w[d, i] * x[n, t - WIDTH + 1 + i, d]), act silu or
 /// nothing.
@@ -31,7 +35,7 @@ constexpr int blocks_for(int vec, int time) {
 /// `chunks` times TIME steps, whose loads it starts together; blockDim.x threads lie along the
 /// channels, blockDim.y along time. All pointers are aligned to VEC elements, dim is whole packs.
 template <typename T, int WIDTH, int VEC, int TIME>
-__global__ void __launch_bounds__(256, blocks_for<T>(VEC, TIME))
+__global__ void __launch_bounds__(256, (k_blocks<T, VEC, TIME>))
     causal_conv1d(T* y, T* final_state, const T* __restrict__ x, const T* __restrict__ w,
                   const T* __restrict__ bias, const T* __restrict__ initial, long long batch,
                   long long seq, long long dim, int activate, int chunks) {

@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(EDGES ? 512 : 1024, 1)
     tile.kept([&](int k, unsigned at) { kept[k] = load_pack<N>(in + at, 0); });
     near_weights.ahead(tile);
     if (residual != nullptr && alike) {
-      constexpr int k_more = KEEP == 8 ? 1 : 2;  // packs at once, for the registers' sake
+      constexpr int k_more =
+          KEEP == 8 && sizeof(T) == 2 ? 1 : 2;  // packs at once: what does not spill
       RowPack<T> more[k_more];
       tile.template kept_in_parts<k_more>(
           [&](int slot, unsigned at) { more[slot] = load_pack<N>(other + at, 0); },
