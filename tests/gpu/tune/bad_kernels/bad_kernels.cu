@@ -25,7 +25,8 @@ __global__ void bad_kernels(float* y, const float* x, long long n) {
         y[i] = 2.0F * x[i] + 1.0F;
       }
     }
-  } else if constexpr (MODE == 2) {  // fastest, wrong: does nothing, but not so that a build sees it
+  } else if constexpr (MODE ==
+                       2) {  // fastest, wrong: does nothing, but not so that a build sees it
     if (n < 0) {
       y[0] = x[0];
     }
