@@ -15,10 +15,6 @@ namespace {
 
 constexpr double k_recent = 0.3;  // weight of the newest of a mean's terms
 constexpr milliseconds k_look{50};
-/// What one config has that its neighbours have not, no model sees, and it is often more than what
-/// makes two tunes agree: a space that is compiled and measured in seconds is measured whole, as
-/// far as the time lasts.
-constexpr std::size_t k_whole = 512;
 
 void average(double& mean, double value) {
   mean = mean == 0 ? value : mean + k_recent * (value - mean);
@@ -48,7 +44,7 @@ std::size_t JobRunner::compilations_ahead() const {
 
 /// Whether a search that expects nothing more goes on until it has seen everything.
 bool JobRunner::is_measured_whole(Clock::time_point end) const {
-  if (m_plan.space().size() > k_whole) {
+  if (m_plan.space().size() > m_options.whole) {
     return false;
   }
   if (m_plan.uncompiled() == 0) {

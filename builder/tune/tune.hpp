@@ -41,6 +41,10 @@ struct TuneOptions {
   std::uint64_t seed = 0;
   bool again = false;                            ///< also jobs that have a current winner
   std::chrono::milliseconds time_limit{10'000};  ///< a candidate's check may take
+  /// Spaces of up to so many configs are measured whole, as far as the time lasts: what one config
+  /// has that its neighbours have not, no model sees, and it is often more than what makes two
+  /// tunes agree.
+  std::size_t whole = 512;
   GpuWorkerOptions worker;
   /// Compiles what the search asks for; then only its kernels are tuned. Null: what the ledger has
   /// is all there is. What it compiles must get to the ledger: its store or its server is the same.
