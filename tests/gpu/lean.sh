@@ -56,7 +56,7 @@ done
 
 gpu=1
 ls /dev/nvidia[0-9]* >/dev/null 2>&1 || gpu=0
-driver=$(ldconfig -p | awk '/libcuda\.so\.1 .*x86-64/ {print $NF; exit}')
+driver=$(ldconfig -p | awk '/libcuda\.so\.1 .*x86-64/ && !found {print $NF; found=1}')
 for named in ${driver:+"$driver"} /usr/local/nvidia/lib64/libcuda.so.1; do
   if [ $gpu = 1 ] && [ -e "$named" ]; then
     take "$named"

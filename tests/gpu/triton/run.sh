@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 cubinary=${CUBINARY:-build/release/bin/cubinary}
 options=()
-if [ -x "$cubinary" ] && "$cubinary" triton --help 2>/dev/null | grep -q hydrate; then
+if [ -x "$cubinary" ] && "$cubinary" triton --help 2>/dev/null | grep hydrate >/dev/null; then
   options+=(--cubinary "$PWD/$cubinary")
 else
   echo "no cubinary with triton commands at $cubinary: captures are laid down without a store and a release"
