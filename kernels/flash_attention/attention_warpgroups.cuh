@@ -150,7 +150,8 @@ struct AttentionTile {
 
 /// 128 threads copy, and 128 more compute each 64 of a tile's 64 * GROUPS queries, BN keys at a
 /// time; pointers are aligned to 16 bytes. `shared`, aligned to 1024 bytes, holds (64 * GROUPS *
-/// (1 + LASTING) + 4 * BN) * D * sizeof(T) bytes of queries, keys and values, and 128 of barriers.
+/// (1 + LASTING) + 2 * STAGES * BN) * D * sizeof(T) bytes of queries, keys and values, and 128 of
+/// barriers.
 /// A LASTING block takes one tile after the other, and copies the next while it computes; the grid
 /// is then any. TURNS: the warpgroups take turns in starting products, so that one's softmax meets
 /// another's products.

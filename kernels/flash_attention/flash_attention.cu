@@ -13,8 +13,9 @@
 ///
 /// A block computes the queries of one head that WARPS warps of ROWS each cover, BN keys at a time.
 /// The grid has a block for each such tile, head and batch; dynamic shared memory is (WARPS * ROWS
-/// + 4 * BN) * D * sizeof(T). ALIGN 8 needs 16-byte pointers, 1 takes any. WGMMA 1 is for sm_90a,
-/// with ROWS 16, ALIGN 8, four more warps, 128 more bytes and at most 2^30 tiles.
+/// * (1 + LASTING) + 2 * STAGES * BN) * D * sizeof(T). ALIGN 8 needs 16-byte pointers, 1 takes any.
+/// WGMMA 1 is for sm_90a, with ROWS 16, ALIGN 8, four more warps, 128 more bytes and at most 2^30
+/// tiles; STAGES beyond 2, LASTING and TURNS are for it alone.
 template <typename T, int D, int ROWS, int WARPS, int BN, int ALIGN, int WGMMA, int STAGES,
           int LASTING, int TURNS>
 __global__ void __launch_bounds__(32 * WARPS + 128 * WGMMA)
