@@ -161,8 +161,8 @@ Result<std::map<core::Digest, SharedBytes>> Release::unpack(const core::KernelTa
     artifacts.emplace(entry.artifact, std::move(bytes));
   }
   for (const auto& [digest, bytes] : artifacts) {
+    remember(digest, bytes);  // first: who looks meanwhile need not read it again
     m_cache->put(Cache::Kind::artifact, digest, bytes);
-    remember(digest, bytes);
   }
   metrics.record({EventKind::fetch, table.name, table.pack_size, milliseconds_since(begin)});
   return artifacts;
